@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * One record of the wire per function: a JSON object and a line feed. PROTOCOL.md is the contract.
+ * Zone: pure; called by the probe thread. A record that does not fit is left out whole and counted in out->lost.
+ */
+#ifndef AGENT_REPORT_ENCODE_H
+#define AGENT_REPORT_ENCODE_H
+
+#include "agent/report/out.h"
+#include "agent/report/snapshot.h"
+
+#define WIRE_PROTOCOL 1
+
+void encode_hello(struct out *out, const char *agent_version);
+void encode_process(struct out *out, const struct process_info *process);
+void encode_module(struct out *out, const struct snapshot *snapshot, uint32_t index);
+void encode_frame(struct out *out, const struct snapshot *snapshot, uint32_t index);
+void encode_stack(struct out *out, const struct snapshot *snapshot, uint32_t index);
+void encode_thread(struct out *out, const struct thread_sample *thread);
+void encode_captured(struct out *out, const struct snapshot *snapshot);
+/* After the raw stage: */
+void encode_module_symbols(struct out *out, const struct snapshot *snapshot, uint32_t index); /* "symbols" record */
+void encode_symbol(struct out *out, const struct snapshot *snapshot, uint32_t index);
+void encode_name(struct out *out, const struct snapshot *snapshot, uint32_t frame);      /* frame → symbol */
+void encode_still(struct out *out, const struct snapshot *snapshot);  /* tids proven unmoved after the capture */
+void encode_explanation(struct out *out, const struct snapshot *snapshot); /* lock, cycle, verdict records */
+void encode_end(struct out *out, const struct snapshot *snapshot);
+void encode_error(struct out *out, const char *code, const char *text);
+
+#endif
