@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The table of system calls; see sys.h.
+ * Zone: probe thread, load time.
+ */
+#include "agent/sys.h"
+
+#include <asm/unistd.h>
+#include <linux/futex.h>
+#include <linux/time.h>
+#include <linux/mman.h>
+#include <poll.h>
+
+#include "agent/backends/x86_64/syscall.h"
+
+#define SIGNAL_SET_SIZE 8 /* bytes of the kernel's sigset_t: 64 signals */
+#define PR_SET_NAME 15    /* linux/prctl.h */
+
+#ifdef PROBE_TEST
+bool (*sys_hook)(long number, const long args[6], long *ret_result);
+#endif
+
+static long call(long number, long a, long b, long c, long d, long e, long f)
+{
+#ifdef PROBE_TEST
+    long result;
+
+    if (sys_hook && sys_hook(number, (const long[6]){a, b, c, d, e, f}, &result))
+        return result;
+#endif
+    return raw_syscall(number, a, b, c, d, e, f);
+}
+
+#define P(pointer) ((long)(uintptr_t)(pointer))
+
+long sys_openat(int directory, const char *path, int flags, unsigned mode)
+{
+    return call(__NR_openat, directory, P(path), flags, mode, 0, 0);
+}
+
+long sys_close(int fd)
+{
+    return call(__NR_close, fd, 0, 0, 0, 0, 0);
+}
+
+long sys_read(int fd, void *to, size_t size)
+{
+    return call(__NR_read, fd, P(to), (long)size, 0, 0, 0);
+}
+
+long sys_pread(int fd, void *to, size_t size, uint64_t offset)
+{
+    return call(__NR_pread64, fd, P(to), (long)size, (long)offset, 0, 0);
+}
+
+long sys_write(int fd, const void *from, size_t size)
+{
+    return call(__NR_write, fd, P(from), (long)size, 0, 0, 0);
+}
+
+long sys_getdents(int fd, void *to, size_t size)
+{
+    return call(__NR_getdents64, fd, P(to), (long)size, 0, 0, 0);
+}
+
+long sys_readlinkat(int directory, const char *path, char *to, size_t size)
+{
+    return call(__NR_readlinkat, directory, P(path), P(to), (long)size, 0, 0);
+}
+
+long sys_fstat(int fd, void *ret_stat)
+{
+    return call(__NR_fstat, fd, P(ret_stat), 0, 0, 0, 0);
+}
+
+long sys_fstatat(int directory, const char *path, void *ret_stat, int flags)
+{
+    return call(__NR_newfstatat, directory, P(path), P(ret_stat), flags, 0, 0);
+}
+
+long sys_mkdirat(int directory, const char *path, unsigned mode)
+{
+    return call(__NR_mkdirat, directory, P(path), mode, 0, 0, 0);
+}
+
+long sys_unlinkat(int directory, const char *path, int flags)
+{
+    return call(__NR_unlinkat, directory, P(path), flags, 0, 0, 0);
+}
+
+long sys_fchmodat(int directory, const char *path, unsigned mode)
+{
+    return call(__NR_fchmodat, directory, P(path), mode, 0, 0, 0);
+}
+
+long sys_renameat(int from_directory, const char *from, int to_directory, const char *to)
+{
+    return call(__NR_renameat, from_directory, P(from), to_directory, P(to), 0, 0);
+}
+
+long sys_close_range(unsigned first, unsigned last, unsigned flags)
+{
+    return call(__NR_close_range, first, last, flags, 0, 0, 0);
+}
+
+long sys_unshare(int flags)
+{
+    return call(__NR_unshare, flags, 0, 0, 0, 0, 0);
+}
+
+long sys_socket(int domain, int type, int protocol)
+{
+    return call(__NR_socket, domain, type, protocol, 0, 0, 0);
+}
+
+long sys_bind(int fd, const void *address, unsigned size)
+{
+    return call(__NR_bind, fd, P(address), size, 0, 0, 0);
+}
+
+long sys_listen(int fd, int backlog)
+{
+    return call(__NR_listen, fd, backlog, 0, 0, 0, 0);
+}
+
+long sys_accept(int fd, int flags)
+{
+    return call(__NR_accept4, fd, 0, 0, flags, 0, 0);
+}
+
+long sys_getsockopt(int fd, int level, int name, void *to, unsigned *size)
+{
+    return call(__NR_getsockopt, fd, level, name, P(to), P(size), 0);
+}
+
+long sys_setsockopt(int fd, int level, int name, const void *from, unsigned size)
+{
+    return call(__NR_setsockopt, fd, level, name, P(from), size, 0);
+}
+
+long sys_send(int fd, const void *from, size_t size, int flags)
+{
+    return call(__NR_sendto, fd, P(from), (long)size, flags, 0, 0);
+}
+
+long sys_recv(int fd, void *to, size_t size, int flags)
+{
+    return call(__NR_recvfrom, fd, P(to), (long)size, flags, 0, 0);
+}
+
+static struct timespec to_timespec(uint64_t nanos)
+{
+    return (struct timespec){.tv_sec = (time_t)(nanos / 1000000000), .tv_nsec = (long)(nanos % 1000000000)};
+}
+
+long sys_poll(struct pollfd *fds, unsigned n, int64_t timeout_nanos)
+{
+    struct timespec timeout = to_timespec(timeout_nanos < 0 ? 0 : (uint64_t)timeout_nanos);
+
+    return call(__NR_ppoll, P(fds), n, timeout_nanos < 0 ? 0 : P(&timeout), 0, SIGNAL_SET_SIZE, 0);
+}
+
+void sys_sleep(uint64_t nanos)
+{
+    struct timespec left = to_timespec(nanos);
+
+    /* All signals are blocked, but SIGSTOP and SIGCONT still interrupt the call; the kernel restarts it by itself. */
+    call(__NR_nanosleep, P(&left), P(&left), 0, 0, 0, 0);
+}
+
+long sys_mmap(size_t size, int protection, int flags)
+{
+    return call(__NR_mmap, 0, (long)size, protection, flags | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+long sys_munmap(void *address, size_t size)
+{
+    return call(__NR_munmap, P(address), (long)size, 0, 0, 0, 0);
+}
+
+long sys_madvise(void *address, size_t size, int advice)
+{
+    return call(__NR_madvise, P(address), (long)size, advice, 0, 0, 0);
+}
+
+long sys_process_vm_readv(int pid, const struct iovec *local, unsigned n_local, const struct iovec *remote,
+                          unsigned n_remote)
+{
+    return call(__NR_process_vm_readv, pid, P(local), n_local, P(remote), n_remote, 0);
+}
+
+int32_t sys_getpid(void)
+{
+    return (int32_t)call(__NR_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+int32_t sys_gettid(void)
+{
+    return (int32_t)call(__NR_gettid, 0, 0, 0, 0, 0, 0);
+}
+
+uint32_t sys_getuid(void)
+{
+    return (uint32_t)call(__NR_getuid, 0, 0, 0, 0, 0, 0);
+}
+
+uint32_t sys_geteuid(void)
+{
+    return (uint32_t)call(__NR_geteuid, 0, 0, 0, 0, 0, 0);
+}
+
+static uint64_t clock_nanos(int clock)
+{
+    struct timespec now = {0};
+
+    call(__NR_clock_gettime, clock, P(&now), 0, 0, 0, 0);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t sys_monotonic_nanos(void)
+{
+    return clock_nanos(CLOCK_MONOTONIC);
+}
+
+uint64_t sys_realtime_nanos(void)
+{
+    return clock_nanos(CLOCK_REALTIME);
+}
+
+uint64_t sys_boottime_nanos(void)
+{
+    return clock_nanos(CLOCK_BOOTTIME);
+}
+
+long sys_clone(unsigned long flags, void *stack_top, void (*entry)(void *), void *argument)
+{
+    return raw_clone(flags, stack_top, entry, argument);
+}
+
+void sys_exit_thread(int status)
+{
+    for (;;)
+        call(__NR_exit, status, 0, 0, 0, 0, 0);
+}
+
+long sys_sigprocmask(int how, const uint64_t *set, uint64_t *ret_old)
+{
+    return call(__NR_rt_sigprocmask, how, P(set), P(ret_old), SIGNAL_SET_SIZE, 0, 0);
+}
+
+long sys_sigaction(int signal, const struct sys_sigaction *action, struct sys_sigaction *ret_old)
+{
+    return call(__NR_rt_sigaction, signal, P(action), P(ret_old), SIGNAL_SET_SIZE, 0, 0);
+}
+
+long sys_tgsigqueueinfo(int32_t tgid, int32_t tid, int signal, const void *siginfo)
+{
+    return call(__NR_rt_tgsigqueueinfo, tgid, tid, signal, P(siginfo), 0, 0);
+}
+
+long sys_get_robust_list(int32_t tid, uint64_t *ret_head, size_t *ret_size)
+{
+    return call(__NR_get_robust_list, tid, P(ret_head), P(ret_size), 0, 0, 0);
+}
+
+long sys_set_name(const char name[16])
+{
+    return call(__NR_prctl, PR_SET_NAME, P(name), 0, 0, 0, 0);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The system calls of the agent, raw: an interposed open() or memcpy() may belong to a sanitizer, a fake root or a
+ * proxy, and errno is the program's. Every function returns the kernel's result, -errno on failure.
+ *
+ * Zone: probe thread and load time; not the handler. sys.c is the only file that makes system calls, so a test can
+ * stand between the agent and the kernel at one place (sys_hook in test builds).
+ */
+#ifndef AGENT_SYS_H
+#define AGENT_SYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sockaddr;
+struct pollfd;
+struct iovec;
+struct msghdr;
+
+#ifdef PROBE_TEST
+/* Test builds only: answers instead of the kernel when it returns true. */
+extern bool (*sys_hook)(long number, const long args[6], long *ret_result);
+#endif
+
+/* Files */
+long sys_openat(int directory, const char *path, int flags, unsigned mode);
+long sys_close(int fd);
+long sys_read(int fd, void *to, size_t size);
+long sys_pread(int fd, void *to, size_t size, uint64_t offset);
+long sys_write(int fd, const void *from, size_t size);
+long sys_getdents(int fd, void *to, size_t size);
+long sys_readlinkat(int directory, const char *path, char *to, size_t size);
+long sys_fstat(int fd, void *ret_stat /* struct stat */);
+long sys_fstatat(int directory, const char *path, void *ret_stat, int flags);
+long sys_mkdirat(int directory, const char *path, unsigned mode);
+long sys_unlinkat(int directory, const char *path, int flags);
+long sys_fchmodat(int directory, const char *path, unsigned mode);
+long sys_renameat(int from_directory, const char *from, int to_directory, const char *to);
+long sys_close_range(unsigned first, unsigned last, unsigned flags);
+long sys_unshare(int flags);
+
+/* Sockets and waiting */
+long sys_socket(int domain, int type, int protocol);
+long sys_bind(int fd, const void *address, unsigned size);
+long sys_listen(int fd, int backlog);
+long sys_accept(int fd, int flags);
+long sys_getsockopt(int fd, int level, int name, void *to, unsigned *size);
+long sys_setsockopt(int fd, int level, int name, const void *from, unsigned size);
+long sys_send(int fd, const void *from, size_t size, int flags);
+long sys_recv(int fd, void *to, size_t size, int flags);
+/* timeout_nanos < 0: for ever */
+long sys_poll(struct pollfd *fds, unsigned n, int64_t timeout_nanos);
+void sys_sleep(uint64_t nanos);
+
+/* Memory */
+long sys_mmap(size_t size, int protection, int flags); /* anonymous, private */
+long sys_munmap(void *address, size_t size);
+long sys_madvise(void *address, size_t size, int advice);
+long sys_process_vm_readv(int pid, const struct iovec *local, unsigned n_local, const struct iovec *remote,
+                          unsigned n_remote);
+
+/* Identity, time */
+int32_t sys_getpid(void);
+int32_t sys_gettid(void);
+uint32_t sys_getuid(void);
+uint32_t sys_geteuid(void);
+uint64_t sys_monotonic_nanos(void);
+uint64_t sys_realtime_nanos(void);
+uint64_t sys_boottime_nanos(void);
+
+/* Threads and signals; masks and actions have the kernel's layout, not libc's */
+struct sys_sigaction {
+    void *handler;
+    uint64_t flags;
+    void *restorer;
+    uint64_t mask;
+};
+long sys_clone(unsigned long flags, void *stack_top, void (*entry)(void *), void *argument);
+__attribute__((noreturn)) void sys_exit_thread(int status);
+long sys_sigprocmask(int how, const uint64_t *set, uint64_t *ret_old);
+long sys_sigaction(int signal, const struct sys_sigaction *action, struct sys_sigaction *ret_old);
+long sys_tgsigqueueinfo(int32_t tgid, int32_t tid, int signal, const void *siginfo);
+long sys_get_robust_list(int32_t tid, uint64_t *ret_head, size_t *ret_size);
+long sys_set_name(const char name[16]);
+
+#endif
