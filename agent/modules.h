@@ -17,6 +17,7 @@ struct mapping {
     bool readable, executable;
     bool main_stack;   /* "[stack]" */
     int32_t module;    /* index, or -1 */
+    const char *path;  /* as maps shows it; "" for anonymous memory */
 };
 
 struct modules {

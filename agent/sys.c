@@ -6,10 +6,8 @@
 #include "agent/sys.h"
 
 #include <asm/unistd.h>
-#include <linux/futex.h>
-#include <linux/time.h>
 #include <linux/mman.h>
-#include <poll.h>
+#include <linux/time.h>
 
 #include "agent/backends/x86_64/syscall.h"
 
@@ -88,14 +86,9 @@ long sys_unlinkat(int directory, const char *path, int flags)
     return call(__NR_unlinkat, directory, P(path), flags, 0, 0, 0);
 }
 
-long sys_fchmodat(int directory, const char *path, unsigned mode)
+long sys_fchmod(int fd, unsigned mode)
 {
-    return call(__NR_fchmodat, directory, P(path), mode, 0, 0, 0);
-}
-
-long sys_renameat(int from_directory, const char *from, int to_directory, const char *to)
-{
-    return call(__NR_renameat, from_directory, P(from), to_directory, P(to), 0, 0);
+    return call(__NR_fchmod, fd, mode, 0, 0, 0, 0);
 }
 
 long sys_close_range(unsigned first, unsigned last, unsigned flags)
@@ -148,21 +141,21 @@ long sys_recv(int fd, void *to, size_t size, int flags)
     return call(__NR_recvfrom, fd, P(to), (long)size, flags, 0, 0);
 }
 
-static struct timespec to_timespec(uint64_t nanos)
+static struct __kernel_timespec to_timespec(uint64_t nanos)
 {
-    return (struct timespec){.tv_sec = (time_t)(nanos / 1000000000), .tv_nsec = (long)(nanos % 1000000000)};
+    return (struct __kernel_timespec){.tv_sec = (long)(nanos / 1000000000), .tv_nsec = (long)(nanos % 1000000000)};
 }
 
 long sys_poll(struct pollfd *fds, unsigned n, int64_t timeout_nanos)
 {
-    struct timespec timeout = to_timespec(timeout_nanos < 0 ? 0 : (uint64_t)timeout_nanos);
+    struct __kernel_timespec timeout = to_timespec(timeout_nanos < 0 ? 0 : (uint64_t)timeout_nanos);
 
     return call(__NR_ppoll, P(fds), n, timeout_nanos < 0 ? 0 : P(&timeout), 0, SIGNAL_SET_SIZE, 0);
 }
 
 void sys_sleep(uint64_t nanos)
 {
-    struct timespec left = to_timespec(nanos);
+    struct __kernel_timespec left = to_timespec(nanos);
 
     /* All signals are blocked, but SIGSTOP and SIGCONT still interrupt the call; the kernel restarts it by itself. */
     call(__NR_nanosleep, P(&left), P(&left), 0, 0, 0, 0);
@@ -211,7 +204,7 @@ uint32_t sys_geteuid(void)
 
 static uint64_t clock_nanos(int clock)
 {
-    struct timespec now = {0};
+    struct __kernel_timespec now = {0};
 
     call(__NR_clock_gettime, clock, P(&now), 0, 0, 0, 0);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;

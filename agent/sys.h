@@ -35,8 +35,7 @@ long sys_fstat(int fd, void *ret_stat /* struct stat */);
 long sys_fstatat(int directory, const char *path, void *ret_stat, int flags);
 long sys_mkdirat(int directory, const char *path, unsigned mode);
 long sys_unlinkat(int directory, const char *path, int flags);
-long sys_fchmodat(int directory, const char *path, unsigned mode);
-long sys_renameat(int from_directory, const char *from, int to_directory, const char *to);
+long sys_fchmod(int fd, unsigned mode);
 long sys_close_range(unsigned first, unsigned last, unsigned flags);
 long sys_unshare(int flags);
 
