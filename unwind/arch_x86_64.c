@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * x86-64: register roles (psABI 3.2), signal trampolines, PLT entries and call instructions by their bytes.
+ * Zone: pure.
+ */
+#include "unwind/arch.h"
+
+#include "unwind/rule.h"
+
+/* As many bytes as are readable, up to size, ending at @end. Returns how many; they lie at the end of @to. */
+static size_t read_before(const struct uw_space *space, uint64_t end, uint8_t *to, size_t size)
+{
+    for (size_t n = size; n > 0; n--) {
+        if (space->read_table(space->context, end - n, to + size - n, n))
+            return n;
+    }
+    return 0;
+}
+
+/*
+ * Length of the ModRM operand of an indirect near call, FF /2 (Intel SDM 2.1.5), modrm byte included; 0: it
+ * is not one. @modrm and what follows must be readable up to @size.
+ */
+static size_t call_operand_length(const uint8_t *modrm, size_t size)
+{
+    unsigned mod = modrm[0] >> 6, rm = modrm[0] & 7;
+    size_t length = 1;
+
+    if ((modrm[0] >> 3 & 7) != 2)
+        return 0;
+    if (mod == 3)
+        return 1;
+    if (rm == 4) {
+        if (size < 2)
+            return 0;
+        length = 2;
+        if (mod == 0 && (modrm[1] & 7) == 5)
+            return length + 4;
+    }
+    if (mod == 0)
+        return rm == 5 ? length + 4 : length;
+    return length + (mod == 1 ? 1 : 4);
+}
+
+#define LONGEST_CALL 7
+
+static enum uw_call call_before(const struct uw_space *space, uint64_t return_address)
+{
+    uint8_t code[LONGEST_CALL];
+    size_t n = read_before(space, return_address, code, sizeof(code));
+
+    if (n == 0)
+        return UW_CALL_UNREADABLE;
+    if (n >= 5 && code[sizeof(code) - 5] == 0xe8) /* call rel32 */
+        return UW_CALL_YES;
+    for (size_t length = 2; length <= n; length++) {
+        const uint8_t *call = code + sizeof(code) - length;
+
+        if (call[0] == 0xff && call_operand_length(call + 1, length - 1) == length - 1)
+            return UW_CALL_YES;
+    }
+    return UW_CALL_NO;
+}
+
+/*
+ * What sa_restorer points to: rt_sigreturn is number 15. libcs and Go write one of
+ *   48 c7 c0 0f 00 00 00   mov  $15,%rax
+ *   b8 0f 00 00 00         mov  $15,%eax
+ * before 0f 05 (syscall).
+ */
+static bool is_trampoline(const struct uw_space *space, const struct uw_cursor *cursor)
+{
+    static const uint8_t rax[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    static const uint8_t eax[] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    uint64_t pc = cursor->regs.pc;
+    uint8_t code[sizeof(rax)];
+
+    if (space->read_table(space->context, pc, code, sizeof(rax)) &&
+        __builtin_memcmp(code, rax, sizeof(rax)) == 0)
+        return true;
+    if (space->read_table(space->context, pc, code, sizeof(eax)) &&
+        __builtin_memcmp(code, eax, sizeof(eax)) == 0)
+        return true;
+    /* Interrupted between the two instructions. */
+    if (cursor->pc_kind != UW_PC_EXACT || code[0] != 0x0f || code[1] != 0x05)
+        return false;
+    if (space->read_table(space->context, pc - 7, code, sizeof(rax)) &&
+        __builtin_memcmp(code, rax, sizeof(rax)) == 0)
+        return true;
+    return space->read_table(space->context, pc - 5, code, sizeof(eax)) &&
+           __builtin_memcmp(code, eax, sizeof(eax)) == 0;
+}
+
+/*
+ * Linux puts struct rt_sigframe { pretcode; struct ucontext uc; ... } on the stack
+ * (arch/x86/include/asm/sigframe.h); the handler's return popped pretcode, so uc lies at the stack pointer.
+ * sigcontext follows 40 bytes into it.
+ */
+#define UC_SIGCONTEXT 40
+
+static enum uw_status step_trampoline(const struct uw_space *space, const struct uw_cursor *cursor,
+                                      struct uw_cursor *next)
+{
+    /* struct sigcontext_64: r8..r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip; here as DWARF numbers. */
+    static const uint8_t order[] = {8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7};
+    uint64_t saved[sizeof(order) + 1];
+
+    if (!uw_regs_known(&cursor->regs, UW_X86_64_RSP) || !is_trampoline(space, cursor))
+        return UW_NO_CFI;
+    if (!space->read_stack(space->context, cursor->regs.value[UW_X86_64_RSP] + UC_SIGCONTEXT, saved,
+                           sizeof(saved)))
+        return UW_STACK_UNREADABLE;
+    next->regs.valid = 0;
+    for (size_t i = 0; i < sizeof(order); i++)
+        uw_regs_set(&next->regs, order[i], saved[i]);
+    next->regs.pc = saved[sizeof(order)];
+    return UW_OK;
+}
+
+/*
+ * How many bytes the stub has pushed on top of the return address; false: no stub. Forms without CFI (lld,
+ * old gold): lazy entry   ff 25 rel32  jmp *slot(%rip)   [0]   68 imm32  push $n  [0]   e9 rel32  jmp head
+ * [8] head         ff 35 rel32  push slot(%rip)   [8]   ff 25 rel32  jmp *slot(%rip)  [16] with IBT     f3 0f
+ * 1e fa  endbr64           [0]   then one of the above In brackets: bytes pushed before that instruction
+ * runs. Only an exact pc can be in a stub: stubs do not call.
+ */
+static bool stub_depth(const struct uw_space *space, uint64_t pc, uint64_t *ret)
+{
+    uint8_t code[16], before[16];
+    size_t n = 16, n_before;
+
+    while (n > 0 && !space->read_table(space->context, pc, code, n))
+        n--;
+    n_before = read_before(space, pc, before, sizeof(before));
+    if (n >= 6 && code[0] == 0xff && code[1] == 0x25) {
+        bool head = n_before >= 6 && before[10] == 0xff && before[11] == 0x35;
+
+        *ret = head ? 16 : 0;
+        return true;
+    }
+    if (n >= 6 && code[0] == 0xff && code[1] == 0x35) {
+        *ret = 8;
+        return n >= 12 && code[6] == 0xff && code[7] == 0x25;
+    }
+    if (n >= 10 && code[0] == 0x68 && code[5] == 0xe9) {
+        *ret = 0;
+        return n_before >= 6 && before[10] == 0xff && before[11] == 0x25;
+    }
+    if (n >= 5 && code[0] == 0xe9) {
+        *ret = 8;
+        return n_before >= 11 && before[11] == 0x68 && before[5] == 0xff && before[6] == 0x25;
+    }
+    *ret = 0;
+    return n >= 10 && code[0] == 0xf3 && code[1] == 0x0f && code[2] == 0x1e && code[3] == 0xfa &&
+           code[4] == 0xff && code[5] == 0x25;
+}
+
+/* Also the place that a call through a null pointer reaches: nothing has run since the call. */
+static enum uw_status step_stub(const struct uw_space *space, const struct uw_cursor *cursor,
+                                struct uw_cursor *next)
+{
+    uint64_t depth = 0, address, return_address;
+
+    if (cursor->pc_kind != UW_PC_EXACT || !uw_regs_known(&cursor->regs, UW_X86_64_RSP))
+        return UW_NO_CFI;
+    if (cursor->regs.pc != 0 && !stub_depth(space, cursor->regs.pc, &depth))
+        return UW_NO_CFI;
+    address = cursor->regs.value[UW_X86_64_RSP] + depth;
+    if (!space->read_stack(space->context, address, &return_address, sizeof(return_address)) ||
+        return_address == 0 || !space->find_module(space->context, return_address - 1) ||
+        call_before(space, return_address) != UW_CALL_YES)
+        return UW_NO_CFI;
+    if (!rule_advances(space->arch, cursor, address + 8))
+        return UW_NOT_ADVANCING;
+    next->regs.valid &= space->arch->preserved;
+    uw_regs_set(&next->regs, UW_X86_64_RSP, address + 8);
+    next->regs.pc = return_address;
+    next->cfa = address + 8;
+    next->signal_frame = false;
+    next->pc_kind = UW_PC_RETURN;
+    next->trust = rule_trust(cursor, UW_TRUST_INFERRED);
+    return UW_OK;
+}
+
+/* rbx, rbp, r12 to r15 (psABI, figure 3.4). */
+#define PRESERVED (1 << 3 | 1 << 6 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 15)
+
+const struct uw_arch uw_arch_x86_64 = {
+    .n_regs = 17,
+    .stack_pointer = UW_X86_64_RSP,
+    .frame_pointer = UW_X86_64_RBP,
+    .return_address = UW_X86_64_RA,
+    .return_address_offset = -8,
+    .preserved = PRESERVED,
+    .n_saved = 6,
+    .saved = {3, 6, 12, 13, 14, 15},
+    .step_trampoline = step_trampoline,
+    .step_stub = step_stub,
+    .call_before = call_before,
+};
