@@ -111,6 +111,11 @@ long sys_bind(int fd, const void *address, unsigned size)
     return call(__NR_bind, fd, P(address), size, 0, 0, 0);
 }
 
+long sys_connect(int fd, const void *address, unsigned size)
+{
+    return call(__NR_connect, fd, P(address), size, 0, 0, 0);
+}
+
 long sys_listen(int fd, int backlog)
 {
     return call(__NR_listen, fd, backlog, 0, 0, 0, 0);

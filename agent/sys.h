@@ -42,6 +42,7 @@ long sys_unshare(int flags);
 /* Sockets and waiting */
 long sys_socket(int domain, int type, int protocol);
 long sys_bind(int fd, const void *address, unsigned size);
+long sys_connect(int fd, const void *address, unsigned size);
 long sys_listen(int fd, int backlog);
 long sys_accept(int fd, int flags);
 long sys_getsockopt(int fd, int level, int name, void *to, unsigned *size);

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * See process.h. /proc/thread-self is used throughout: /proc/self goes blank when the main thread has exited.
+ * Zone: probe thread.
+ */
+#include "agent/process.h"
+
+#include <fcntl.h>
+#include <linux/auxvec.h>
+#include <linux/errno.h>
+
+#include "agent/report/out.h"
+#include "agent/sys.h"
+#include "agent/text.h"
+#include "agent/nolibc.h"
+
+#define MAX_PATH 4096
+#define MAX_ARGUMENTS 4096 /* bytes of the command line shown with --args */
+
+/* USER_HZ, the unit of times in /proc; 100 on every architecture that Linux still has but alpha and ia64. */
+#define TICKS_PER_SECOND 100
+#define NANOS_PER_TICK (UINT64_C(1000000000) / TICKS_PER_SECOND)
+
+long process_read_file(int directory, const char *path, char *to, size_t size)
+{
+    long fd = sys_openat(directory, path, O_RDONLY | O_CLOEXEC, 0);
+    size_t used = 0;
+    long n;
+
+    if (fd < 0)
+        return fd;
+    do {
+        n = sys_read((int)fd, to + used, size - 1 - used);
+        if (n > 0)
+            used += (size_t)n;
+    } while (n > 0 && used < size - 1);
+    sys_close((int)fd);
+    to[used] = 0;
+    return n < 0 ? n : (long)used;
+}
+
+/* Field n (from 3) of a stat line: the name in field 2 may hold spaces and parentheses, so count from its end. */
+static int stat_field(const char *line, unsigned n, uint64_t *ret_value)
+{
+    const char *p = NULL;
+
+    for (const char *q = line; *q; q++)
+        if (*q == ')')
+            p = q;
+    if (!p)
+        return -EINVAL;
+    for (unsigned field = 2; field < n; field++) {
+        while (*p && *p != ' ')
+            p++;
+        if (!*p)
+            return -EINVAL;
+        p++;
+    }
+    return text_take_decimal(&p, ret_value) ? 0 : -EINVAL;
+}
+
+static long read_stat(int32_t pid, char *line, size_t size)
+{
+    char path[64];
+    struct out out = {.buffer = path, .size = sizeof path - 1};
+
+    if (pid == 0) {
+        /* The process's own line, which a zombie leader still has; thread-self/stat would be our thread's. */
+        out_text(&out, "/proc/thread-self/../../stat");
+    } else {
+        out_text(&out, "/proc/");
+        out_unsigned(&out, (uint64_t)pid);
+        out_text(&out, "/stat");
+    }
+    path[out.used] = 0;
+    return process_read_file(AT_FDCWD, path, line, size);
+}
+
+int process_start_ticks(int32_t pid, uint64_t *ret_ticks)
+{
+    char line[1024];
+    long n = read_stat(pid, line, sizeof line);
+
+    return n < 0 ? (int)n : stat_field(line, 22, ret_ticks);
+}
+
+int process_proc_ids(int32_t *ret_pid, int32_t *ret_tid)
+{
+    char link[64];
+    const char *cursor = link;
+    uint64_t pid, tid;
+    long n = sys_readlinkat(AT_FDCWD, "/proc/thread-self", link, sizeof link - 1);
+
+    if (n < 0)
+        return (int)n;
+    link[n] = 0;
+    if (!text_take_decimal(&cursor, &pid) || !(cursor = text_after(cursor, "/task/")) ||
+        !text_take_decimal(&cursor, &tid) || pid > INT32_MAX || tid > INT32_MAX)
+        return -EINVAL;
+    *ret_pid = (int32_t)pid;
+    *ret_tid = (int32_t)tid;
+    return 0;
+}
+
+static const char *read_link(const char *path, struct arena *arena)
+{
+    char *text = arena_alloc(arena, MAX_PATH);
+    long n = text ? sys_readlinkat(AT_FDCWD, path, text, MAX_PATH - 1) : -ENOMEM;
+
+    if (n < 0)
+        return NULL;
+    text[n] = 0;
+    return text;
+}
+
+/* Arguments are separated by NUL bytes; only argv[0] is shown unless the user asked, since arguments hold secrets. */
+static const char *read_command(bool all_arguments, struct arena *arena)
+{
+    char *text = arena_alloc(arena, MAX_ARGUMENTS);
+    long n = text ? process_read_file(AT_FDCWD, "/proc/thread-self/cmdline", text, MAX_ARGUMENTS) : -ENOMEM;
+
+    if (n <= 0)
+        return NULL;
+    if (all_arguments)
+        for (long i = 0; i + 1 < n; i++)
+            if (!text[i])
+                text[i] = ' ';
+    return text;
+}
+
+void process_describe(struct process_info *ret, bool all_arguments, struct arena *arena)
+{
+    char line[1024];
+    uint64_t ppid;
+    int32_t proc_pid, proc_tid;
+
+    *ret = (struct process_info){.ns_pid = sys_getpid(), .uid = sys_getuid()};
+    ret->pid = process_proc_ids(&proc_pid, &proc_tid) == 0 ? proc_pid : ret->ns_pid;
+    ret->exe = read_link("/proc/thread-self/exe", arena);
+    ret->command = read_command(all_arguments, arena);
+    if (read_stat(0, line, sizeof line) < 0 || stat_field(line, 22, &ret->start_ticks) < 0)
+        return;
+    if (stat_field(line, 4, &ppid) == 0)
+        ret->ppid = (int32_t)ppid;
+
+    uint64_t age_since_boot = ret->start_ticks * NANOS_PER_TICK;
+    uint64_t now_since_boot = sys_boottime_nanos();
+
+    ret->up_nanos = now_since_boot > age_since_boot ? now_since_boot - age_since_boot : 0;
+    ret->start_time = sys_realtime_nanos() - ret->up_nanos;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Facts about the process as a whole, from /proc.
+ * Zone: probe thread.
+ */
+#ifndef AGENT_PROCESS_H
+#define AGENT_PROCESS_H
+
+#include "agent/report/arena.h"
+#include "agent/report/snapshot.h"
+
+/* Start time of a process in clock ticks since boot; pid 0: our own. 0 or -errno. */
+int process_start_ticks(int32_t pid, uint64_t *ret_ticks);
+
+/*
+ * process_describe() - fill everything but label and why
+ * @all_arguments: the whole command line; else its first word. What cannot be read stays NULL or 0.
+ */
+void process_describe(struct process_info *ret, bool all_arguments, struct arena *arena);
+
+/*
+ * How /proc numbers the calling thread, from the link /proc/thread-self: "<pid>/task/<tid>". Differs from getpid()
+ * and gettid() where /proc belongs to an outer pid namespace. 0 or -errno.
+ */
+int process_proc_ids(int32_t *ret_pid, int32_t *ret_tid);
+
+/* The file's content, cut to size - 1 bytes and NUL-terminated. Length or -errno. */
+long process_read_file(int directory, const char *path, char *to, size_t size);
+
+#endif
