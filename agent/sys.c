@@ -171,6 +171,11 @@ long sys_mmap(size_t size, int protection, int flags)
     return call(__NR_mmap, 0, (long)size, protection, flags | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
+long sys_mprotect(void *address, size_t size, int protection)
+{
+    return call(__NR_mprotect, P(address), (long)size, protection, 0, 0, 0);
+}
+
 long sys_munmap(void *address, size_t size)
 {
     return call(__NR_munmap, P(address), (long)size, 0, 0, 0, 0);
@@ -261,7 +266,7 @@ long sys_get_robust_list(int32_t tid, uint64_t *ret_head, size_t *ret_size)
     return call(__NR_get_robust_list, tid, P(ret_head), P(ret_size), 0, 0, 0);
 }
 
-long sys_set_name(const char name[16])
+long sys_set_name(const char *name)
 {
     return call(__NR_prctl, PR_SET_NAME, P(name), 0, 0, 0, 0);
 }

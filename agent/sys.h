@@ -55,6 +55,7 @@ void sys_sleep(uint64_t nanos);
 
 /* Memory */
 long sys_mmap(size_t size, int protection, int flags); /* anonymous, private */
+long sys_mprotect(void *address, size_t size, int protection);
 long sys_munmap(void *address, size_t size);
 long sys_madvise(void *address, size_t size, int advice);
 long sys_process_vm_readv(int pid, const struct iovec *local, unsigned n_local, const struct iovec *remote,
@@ -82,6 +83,6 @@ long sys_sigprocmask(int how, const uint64_t *set, uint64_t *ret_old);
 long sys_sigaction(int signal, const struct sys_sigaction *action, struct sys_sigaction *ret_old);
 long sys_tgsigqueueinfo(int32_t tgid, int32_t tid, int signal, const void *siginfo);
 long sys_get_robust_list(int32_t tid, uint64_t *ret_head, size_t *ret_size);
-long sys_set_name(const char name[16]);
+long sys_set_name(const char *name);
 
 #endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * See dump.h. This file is the way of the data; each stage lives in a file of its own.
+ * Zone: probe thread.
+ */
+#include "agent/dump.h"
+
+#include <fcntl.h>
+
+#include "agent/capture.h"
+#include "agent/names.h"
+#include "agent/process.h"
+#include "agent/report/encode.h"
+#include "agent/report/explain.h"
+#include "agent/sys.h"
+#include "agent/text.h"
+#include "agent/walk.h"
+#include "agent/nolibc.h"
+
+#define MAX_WHY 24
+
+struct dump {
+    const struct request *request;
+    const struct config *config;
+    struct arena *arena;
+    const struct dump_sink *sink;
+    struct snapshot snapshot;
+    struct memory memory;
+    struct modules modules;
+    struct walk walk;
+    struct capture_session session;
+    const char *why[MAX_WHY];
+    uint64_t started, deadline;
+};
+
+static void because(struct dump *dump, const char *sentence)
+{
+    struct process_info *process = &dump->snapshot.process;
+
+    if (process->n_why < MAX_WHY)
+        dump->why[process->n_why++] = sentence;
+}
+
+static void describe_process(struct dump *dump)
+{
+    struct process_info *process = &dump->snapshot.process;
+
+    process_describe(process, dump->request->all_arguments, dump->arena);
+    process->why = dump->why;
+    if (dump->config->label[0])
+        process->label = dump->config->label;
+    for (unsigned i = 0; i < dump->config->n_complaints; i++)
+        because(dump, dump->config->complaints[i]);
+}
+
+static void load_modules(struct dump *dump)
+{
+    struct modules *modules = &dump->modules;
+    const char *exe = dump->snapshot.process.exe;
+    int r = modules_load(modules, &dump->memory, dump->arena);
+
+    if (r < 0 && modules->n_mappings == 0)
+        because(dump, "the memory map cannot be read: no frame can be attributed to a module");
+    else if (r < 0 || modules->truncated)
+        because(dump, "the memory map is larger than the agent's memory: some frames have no module");
+    dump->snapshot.modules = modules->report;
+    dump->snapshot.n_modules = modules->n_modules;
+    for (uint32_t i = 0; exe && i < modules->n_modules; i++)
+        if (text_equal(modules->report[i].path, exe))
+            modules->report[i].own = true;
+}
+
+/* Called by the backends for every raw context, while its bytes are there. */
+static void take_context(void *context, struct thread_sample *sample, const struct raw_context *raw)
+{
+    struct dump *dump = context;
+
+    sample->stack = walk_unwind(&dump->walk, raw);
+    if (sample->stack < 0)
+        sample->reason = REASON_MEMORY;
+}
+
+/* Who we are among the threads, and how /proc calls them. */
+static bool open_session(struct dump *dump)
+{
+    struct capture_session *session = &dump->session;
+    long fd = sys_openat(AT_FDCWD, "/proc/thread-self/..", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int32_t proc_pid = 0, proc_tid = 0;
+
+    if (fd < 0 || process_proc_ids(&proc_pid, &proc_tid) < 0) {
+        if (fd >= 0)
+            sys_close((int)fd);
+        because(dump, "/proc is not readable from inside the process: its threads cannot be listed");
+        return false;
+    }
+    *session = (struct capture_session){
+        .task_fd = (int)fd,
+        .pid = sys_getpid(),
+        .self_tid = proc_tid,
+        .main_tid = proc_pid,
+        .foreign_proc = proc_tid != sys_gettid(),
+        .mode = dump->request->mode,
+        .max_stack = dump->config->max_stack,
+        .deadline = dump->deadline,
+        .memory = &dump->memory,
+        .modules = &dump->modules,
+        .arena = dump->arena,
+        .stats = &dump->snapshot.stats,
+        .take = take_context,
+        .take_context = dump,
+    };
+    if (session->foreign_proc)
+        because(dump, "/proc belongs to another pid namespace: running threads are not signalled");
+    return true;
+}
+
+static void capture(struct dump *dump)
+{
+    struct snapshot *snapshot = &dump->snapshot;
+    int r;
+
+    if (!open_session(dump))
+        return;
+    r = capture_list(&dump->session, &snapshot->threads, &snapshot->n_threads);
+    if (r < 0)
+        because(dump, "the list of threads is not whole: memory or permission");
+    if (walk_init(&dump->walk, snapshot, &dump->modules, &dump->memory, dump->arena, snapshot->n_threads) < 0)
+        because(dump, "the agent's memory is too small for this program: stacks are missing");
+    else
+        capture_threads(&dump->session, snapshot->threads, snapshot->n_threads);
+}
+
+static bool has_whole_stack(const struct snapshot *snapshot, const struct thread_sample *thread)
+{
+    const struct report_stack *stack;
+
+    if (thread->reason == REASON_ZOMBIE || thread->reason == REASON_KERNEL_WORKER)
+        return true; /* there is no user stack to be had */
+    if (thread->stack < 0 || thread->truncated || !thread->stable)
+        return false;
+    stack = &snapshot->stacks[thread->stack];
+    return stack->end == UW_END && !stack->truncated;
+}
+
+static void count(struct dump *dump)
+{
+    struct snapshot *snapshot = &dump->snapshot;
+
+    snapshot->complete = snapshot->n_threads > 0 && !snapshot_partial(snapshot);
+    for (uint32_t i = 0; i < snapshot->n_threads; i++) {
+        const struct thread_sample *thread = &snapshot->threads[i];
+
+        if (!has_whole_stack(snapshot, thread))
+            snapshot->complete = false;
+        for (uint32_t j = 0; thread->stack >= 0 && j < snapshot->stacks[thread->stack].n_frames; j++)
+            if (snapshot->frames[snapshot->stacks[thread->stack].frames[j]].module < 0)
+                snapshot->stats.frames_unattributed++;
+    }
+    snapshot->captured = true;
+    snapshot->stats.duration_nanos = sys_monotonic_nanos() - dump->started;
+}
+
+static void encode_raw_stage(const struct dump *dump)
+{
+    const struct snapshot *snapshot = &dump->snapshot;
+    struct out *out = dump->sink->out;
+
+    for (uint32_t i = 0; i < snapshot->n_frames; i++)
+        encode_frame(out, snapshot, i);
+    for (uint32_t i = 0; i < snapshot->n_stacks; i++)
+        encode_stack(out, snapshot, i);
+    for (uint32_t i = 0; i < snapshot->n_threads; i++)
+        encode_thread(out, &snapshot->threads[i]);
+    encode_captured(out, snapshot);
+}
+
+static void name(struct dump *dump)
+{
+    struct snapshot *snapshot = &dump->snapshot;
+    struct out *out = dump->sink->out;
+
+    if (!dump->request->symbols)
+        return;
+    if (!names_resolve(snapshot, &dump->memory, dump->arena, dump->deadline))
+        because(dump, "time or memory ran out before every frame had a name");
+    for (uint32_t i = 0; i < snapshot->n_modules; i++)
+        if (snapshot->modules[i].symbols != SYMBOLS_NOT_LOOKED)
+            encode_module_symbols(out, snapshot, i);
+    for (uint32_t i = 0; i < snapshot->n_symbols; i++)
+        encode_symbol(out, snapshot, i);
+    for (uint32_t i = 0; i < snapshot->n_frames; i++)
+        if (snapshot->frames[i].symbol >= 0)
+            encode_name(out, snapshot, i);
+}
+
+/* Captures are not simultaneous: what is claimed about several threads rests on proof that they stayed as they were. */
+static void explain(struct dump *dump)
+{
+    struct snapshot *snapshot = &dump->snapshot;
+
+    explain_waits(snapshot);
+    for (uint32_t i = 0; i < snapshot->n_threads; i++) {
+        struct thread_sample *thread = &snapshot->threads[i];
+
+        if (explain_needs_proof(snapshot, thread))
+            thread->still = capture_is_still(&dump->session, thread);
+    }
+    explain_conclude(snapshot, dump->arena);
+    encode_still(dump->sink->out, snapshot);
+    encode_explanation(dump->sink->out, snapshot);
+}
+
+static void stage_done(const struct dump *dump)
+{
+    dump->sink->stage_done(dump->sink->context);
+}
+
+static void take_dump(struct dump *dump)
+{
+    struct out *out = dump->sink->out;
+
+    describe_process(dump);
+    load_modules(dump);
+    capture(dump);
+    count(dump);
+    encode_process(out, &dump->snapshot.process);
+    for (uint32_t i = 0; i < dump->snapshot.n_modules; i++)
+        encode_module(out, &dump->snapshot, i);
+    encode_raw_stage(dump);
+    stage_done(dump);
+
+    name(dump);
+    explain(dump);
+    if (dump->session.task_fd >= 0)
+        sys_close(dump->session.task_fd);
+}
+
+void dump_run(const struct request *request, const struct config *config, struct arena *arena,
+              const struct dump_sink *sink)
+{
+    struct dump dump = {
+        .request = request,
+        .config = config,
+        .arena = arena,
+        .sink = sink,
+        .memory = {.pid = sys_gettid(), .mem_fd = -1},
+        .session = {.task_fd = -1},
+        .started = sys_monotonic_nanos(),
+    };
+
+    dump.deadline = dump.started + request->timeout_nanos;
+    dump.memory.pages = arena_array(arena, MEMORY_CACHED_PAGES, sizeof *dump.memory.pages);
+    memory_forget(&dump.memory);
+    encode_hello(sink->out, PROBE_VERSION);
+    if (request->verb == REQUEST_DUMP)
+        take_dump(&dump);
+    if (dump.memory.mem_fd >= 0)
+        sys_close(dump.memory.mem_fd);
+    encode_end(sink->out, &dump.snapshot);
+    stage_done(&dump);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * See names.h. Every used module is opened once; all addresses in it are found in one pass over its tables.
+ * Zone: probe thread.
+ */
+#include "agent/names.h"
+
+#include <fcntl.h>
+#include <linux/errno.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "agent/sys.h"
+#include "agent/text.h"
+#include "unwind/symbols.h"
+#include "agent/nolibc.h"
+
+#define PASS_BUFFER ((size_t)64 * 1024)
+#define MAX_NAME ((size_t)64 * 1024) /* the longest C++ name seen in the wild is below 20,000 bytes */
+
+/* A frame to name, and the query it is answered by. */
+struct wanted {
+    uint64_t address; /* lookup address */
+    uint32_t frame;
+};
+
+static bool read_file_at(void *context, uint64_t offset, void *to, size_t size)
+{
+    const int *fd = context;
+    uint8_t *out = to;
+
+    while (size > 0) {
+        long n = sys_pread(*fd, out, size, offset);
+
+        if (n <= 0)
+            return false;
+        out += n;
+        offset += (uint64_t)n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static uint64_t lookup_address(const struct frame *frame)
+{
+    return frame->offset - (frame->exact ? 0 : 1);
+}
+
+/* Shell sort: no recursion, no allocation; the gaps are Ciura's. */
+static void sort_wanted(struct wanted *wanted, size_t n)
+{
+    static const size_t gaps[] = {86961, 33936, 13776, 4592, 1968, 701, 301, 132, 57, 23, 10, 4, 1};
+
+    for (size_t g = 0; g < sizeof gaps / sizeof gaps[0]; g++)
+        for (size_t i = gaps[g]; i < n; i++) {
+            struct wanted moving = wanted[i];
+            size_t j = i;
+
+            for (; j >= gaps[g] && wanted[j - gaps[g]].address > moving.address; j -= gaps[g])
+                wanted[j] = wanted[j - gaps[g]];
+            wanted[j] = moving;
+        }
+}
+
+static size_t collect(const struct snapshot *snapshot, int32_t module, struct wanted *ret)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < snapshot->n_frames; i++)
+        if (snapshot->frames[i].module == module)
+            ret[n++] = (struct wanted){lookup_address(&snapshot->frames[i]), i};
+    sort_wanted(ret, n);
+    return n;
+}
+
+static size_t make_queries(const struct wanted *wanted, size_t n, struct symbol_query *ret)
+{
+    size_t n_queries = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || wanted[i].address != wanted[i - 1].address)
+            ret[n_queries++] = (struct symbol_query){.address = wanted[i].address};
+    return n_queries;
+}
+
+/* "/path/of/file (deleted)" is how maps shows a file that was removed or replaced (fs/d_path.c). */
+static bool is_deleted(const char *path)
+{
+    static const char suffix[] = " (deleted)";
+    size_t n = text_length(path);
+
+    return n > sizeof suffix - 1 && text_equal(path + n - (sizeof suffix - 1), suffix);
+}
+
+/* Is this the file that is mapped? Its build-id must be the one in memory. */
+static enum module_symbols check_identity(const struct report_module *module, const struct elf_file *file,
+                                          const struct stat *status)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    if (!module->build_id) {
+        /* maps and stat disagree about devices on overlay and btrfs; a false "mismatched" is the safe side. */
+        uint64_t device = (uint64_t)major(status->st_dev) << 32 | minor(status->st_dev);
+
+        return module->inode == status->st_ino && module->device == device ? SYMBOLS_TABLE : SYMBOLS_MISMATCHED;
+    }
+    for (size_t i = 0; i < file->build_id_size; i++)
+        if (module->build_id[i * 2] != digits[file->build_id[i] >> 4] ||
+            module->build_id[i * 2 + 1] != digits[file->build_id[i] & 15])
+            return SYMBOLS_MISMATCHED;
+    return module->build_id[file->build_id_size * 2] ? SYMBOLS_MISMATCHED : SYMBOLS_TABLE;
+}
+
+/* The stage's working memory: arrays for the frames of one module at a time. */
+struct naming {
+    struct snapshot *snapshot;
+    struct arena *arena;
+    struct wanted *wanted;
+    struct symbol_query *queries;
+    void *buffer;
+};
+
+static int32_t add_symbol(const struct naming *naming, const struct elf_reader *reader,
+                          const struct symbol_query *query)
+{
+    struct snapshot *snapshot = naming->snapshot;
+    struct arena *arena = naming->arena;
+    size_t before = arena->used;
+    char *name = arena_alloc(arena, MAX_NAME);
+    size_t n = name ? symbols_read_name(reader, query, name, MAX_NAME) : 0;
+
+    if (n == 0) {
+        arena->used = before;
+        return -1;
+    }
+    arena->used -= MAX_NAME - (n + 1);
+    snapshot->symbols[snapshot->n_symbols] = (struct symbol){.name = name};
+    return (int32_t)snapshot->n_symbols++;
+}
+
+/* Hands the answers to the frames; both arrays are sorted by address. Neighbours often share a symbol. */
+static void apply(const struct naming *naming, const struct elf_reader *reader, size_t n)
+{
+    const struct symbol_query *query = naming->queries, *named = NULL;
+    int32_t symbol = -1;
+
+    for (size_t i = 0; i < n; i++) {
+        struct frame *frame = &naming->snapshot->frames[naming->wanted[i].frame];
+
+        if (naming->wanted[i].address != query->address)
+            query++;
+        if (!query->found)
+            continue;
+        if (!named || named->name != query->name || named->value != query->value)
+            symbol = add_symbol(naming, reader, query);
+        named = query;
+        if (symbol < 0)
+            continue;
+        frame->symbol = symbol;
+        frame->symbol_offset = frame->offset - query->value;
+    }
+}
+
+static enum module_symbols resolve_tables(const struct naming *naming, const struct elf_reader *reader,
+                                          const struct elf_file *file, size_t n)
+{
+    size_t n_queries = make_queries(naming->wanted, n, naming->queries);
+
+    if (file->symtab.count == 0 && file->dynsym.count == 0)
+        return SYMBOLS_NONE;
+    if (symbols_resolve(reader, file, naming->queries, n_queries, naming->buffer, PASS_BUFFER) != ELF_OK)
+        return SYMBOLS_MALFORMED;
+    apply(naming, reader, n);
+    return file->symtab.count ? SYMBOLS_TABLE : SYMBOLS_DYNAMIC;
+}
+
+static enum module_symbols resolve_in_file(const struct naming *naming, int fd, const struct report_module *module,
+                                           size_t n)
+{
+    struct elf_reader reader = {&fd, read_file_at};
+    struct elf_file file;
+    struct stat status;
+    enum module_symbols outcome;
+
+    if (sys_fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+        return SYMBOLS_UNREADABLE;
+    if (elf_read_file(&reader, &file) != ELF_OK)
+        return SYMBOLS_MALFORMED;
+    outcome = check_identity(module, &file, &status);
+    return outcome == SYMBOLS_TABLE ? resolve_tables(naming, &reader, &file, n) : outcome;
+}
+
+struct image {
+    struct memory *memory;
+    uint64_t base;
+};
+
+static bool read_image_at(void *context, uint64_t offset, void *to, size_t size)
+{
+    const struct image *image = context;
+
+    return memory_read(image->memory, image->base + offset, to, size) == size;
+}
+
+/* The vDSO is no file, but the kernel maps its whole image, section headers included. */
+static enum module_symbols resolve_vdso(const struct naming *naming, struct memory *memory,
+                                        const struct report_module *module, size_t n)
+{
+    struct image image = {memory, module->start};
+    struct elf_reader reader = {&image, read_image_at};
+    struct elf_file file;
+
+    return elf_read_file(&reader, &file) == ELF_OK ? resolve_tables(naming, &reader, &file, n) : SYMBOLS_MALFORMED;
+}
+
+static enum module_symbols resolve_module(const struct naming *naming, struct memory *memory,
+                                          const struct report_module *module, size_t n)
+{
+    enum module_symbols outcome;
+    long fd;
+
+    if (module->path[0] != '/')
+        return resolve_vdso(naming, memory, module, n);
+    if (is_deleted(module->path))
+        return SYMBOLS_DELETED;
+    /* O_NONBLOCK: if somebody put a FIFO at the path, do not wait for its writer. */
+    fd = sys_openat(AT_FDCWD, module->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+    if (fd == -ENOENT)
+        return SYMBOLS_DELETED;
+    if (fd < 0)
+        return SYMBOLS_UNREADABLE;
+    outcome = resolve_in_file(naming, (int)fd, module, n);
+    sys_close((int)fd);
+    return outcome;
+}
+
+bool names_resolve(struct snapshot *snapshot, struct memory *memory, struct arena *arena, uint64_t deadline)
+{
+    struct naming naming = {
+        .snapshot = snapshot,
+        .arena = arena,
+        .wanted = arena_array(arena, snapshot->n_frames, sizeof *naming.wanted),
+        .queries = arena_array(arena, snapshot->n_frames, sizeof *naming.queries),
+        .buffer = arena_alloc(arena, PASS_BUFFER),
+    };
+
+    snapshot->symbols = arena_array(arena, snapshot->n_frames, sizeof *snapshot->symbols);
+    snapshot->n_symbols = 0;
+    if (!naming.wanted || !naming.queries || !naming.buffer || !snapshot->symbols)
+        return false;
+    for (uint32_t i = 0; i < snapshot->n_modules; i++) {
+        size_t n = collect(snapshot, (int32_t)i, naming.wanted);
+
+        if (n == 0)
+            continue;
+        if (sys_monotonic_nanos() > deadline)
+            return false;
+        snapshot->modules[i].symbols = resolve_module(&naming, memory, &snapshot->modules[i], n);
+    }
+    snapshot->frames_resolved = true;
+    return true;
+}

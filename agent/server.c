@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * See server.h. One loop: wait, take connections, read requests, send what is ready, and start a report when
+ * somebody waits for one.
+ * Zone: probe thread.
+ */
+#include "agent/server.h"
+
+#include <fcntl.h>
+#include <linux/errno.h>
+#include <linux/mman.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "agent/dump.h"
+#include "agent/endpoint.h"
+#include "agent/report/encode.h"
+#include "agent/sys.h"
+#include "agent/text.h"
+#include "agent/nolibc.h"
+
+#define NANOS_PER_SECOND UINT64_C(1000000000)
+
+/* Picked at random; a silent client makes room for a new one, further ones wait in the backlog. */
+#define MAX_CLIENTS 16
+#define REQUEST_DEADLINE (2 * NANOS_PER_SECOND)  /* to send the request line */
+#define PROGRESS_DEADLINE (5 * NANOS_PER_SECOND) /* to take the next bytes of a report */
+
+/* DESIGN: 64 MiB in all for 10,000 threads. Both are address space until touched, and given back after use. */
+#define ARENA_SIZE ((size_t)32 * 1024 * 1024)
+#define REPORT_SIZE ((size_t)16 * 1024 * 1024)
+#define SMALLEST_MAPPING ((size_t)1024 * 1024)
+
+/* Two reports: the next one can be taken while a slow client still reads the last. */
+#define MAX_REPORTS 2
+
+enum client_state {
+    CLIENT_FREE,
+    CLIENT_READING, /* its request line is not whole */
+    CLIENT_WAITING, /* for a report that has not begun */
+    CLIENT_SENDING,
+};
+
+struct client {
+    enum client_state state;
+    int fd;
+    uint64_t deadline;
+    size_t used; /* bytes of line */
+    char line[REQUEST_MAX];
+    struct request request;
+    struct report *report;
+    size_t sent;
+};
+
+struct report {
+    struct out out; /* buffer NULL: free */
+    bool whole;     /* nothing will be added */
+};
+
+struct server {
+    const struct config *config;
+    int listener;
+    struct client clients[MAX_CLIENTS];
+    struct report reports[MAX_REPORTS];
+};
+
+/* The largest mapping up to size that the program's limits allow; NULL if not even the smallest one. */
+static void *map_up_to(size_t *size)
+{
+    for (; *size >= SMALLEST_MAPPING; *size /= 2) {
+        long address = sys_mmap(*size, PROT_READ | PROT_WRITE, MAP_NORESERVE);
+
+        if (address >= 0 || address < -4095) {
+            void *memory = (void *)(uintptr_t)address;
+
+            /* In a fork child the memory of the parent's dump is of no use; huge pages would be mostly empty. */
+            sys_madvise(memory, *size, MADV_DONTFORK);
+            sys_madvise(memory, *size, MADV_NOHUGEPAGE);
+            return memory;
+        }
+    }
+    return NULL;
+}
+
+static void release_report(struct server *server, struct report *report)
+{
+    for (size_t i = 0; i < MAX_CLIENTS; i++)
+        if (server->clients[i].report == report)
+            return;
+    if (report->out.buffer && report->whole) {
+        sys_munmap(report->out.buffer, report->out.size);
+        *report = (struct report){0};
+    }
+}
+
+static void drop_client(struct server *server, struct client *client)
+{
+    struct report *report = client->report;
+
+    sys_close(client->fd);
+    __builtin_memset(client, 0, sizeof *client);
+    if (report)
+        release_report(server, report);
+}
+
+/* Sends what the client's socket takes at once. A client that has everything, or is gone, is dropped. */
+static void send_ready(struct server *server, struct client *client)
+{
+    struct report *report = client->report;
+
+    while (client->sent < report->out.used) {
+        long n = sys_send(client->fd, report->out.buffer + client->sent, report->out.used - client->sent,
+                          MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (n == -EINTR)
+            continue;
+        if (n == -EAGAIN)
+            return;
+        if (n <= 0) {
+            drop_client(server, client);
+            return;
+        }
+        client->sent += (size_t)n;
+        client->deadline = sys_monotonic_nanos() + PROGRESS_DEADLINE;
+    }
+    if (report->whole)
+        drop_client(server, client);
+}
+
+/* Refuses a request: the connection's buffer takes these few bytes, or the client is not reading at all. */
+static void refuse(struct server *server, struct client *client, const char *code, const char *text)
+{
+    struct snapshot nothing = {0};
+    char buffer[1024];
+    struct out out = {.buffer = buffer, .size = sizeof buffer};
+
+    encode_hello(&out, PROBE_VERSION);
+    encode_error(&out, code, text);
+    encode_end(&out, &nothing);
+    sys_send(client->fd, buffer, out.used, MSG_DONTWAIT | MSG_NOSIGNAL);
+    drop_client(server, client);
+}
+
+static void read_request(struct server *server, struct client *client)
+{
+    long n = sys_recv(client->fd, client->line + client->used, sizeof client->line - client->used, MSG_DONTWAIT);
+    const char *complaint;
+
+    if (n == -EAGAIN || n == -EINTR)
+        return;
+    if (n <= 0) {
+        drop_client(server, client);
+        return;
+    }
+    for (size_t i = client->used; i < client->used + (size_t)n; i++)
+        if (client->line[i] == '\n') {
+            client->line[i] = 0;
+            complaint = request_parse(&client->request, client->line, server->config);
+            if (complaint)
+                refuse(server, client, "bad_request", complaint);
+            else
+                client->state = CLIENT_WAITING;
+            return;
+        }
+    client->used += (size_t)n;
+    if (client->used == sizeof client->line)
+        refuse(server, client, "bad_request", "the request is longer than 512 bytes");
+}
+
+/* A free place, or that of the client that has been silent longest; NULL when all are being served. */
+static struct client *find_place(struct server *server)
+{
+    struct client *silent = NULL;
+
+    for (size_t i = 0; i < MAX_CLIENTS; i++) {
+        struct client *client = &server->clients[i];
+
+        if (client->state == CLIENT_FREE)
+            return client;
+        if (client->state == CLIENT_READING && (!silent || client->deadline < silent->deadline))
+            silent = client;
+    }
+    return silent;
+}
+
+static void accept_client(struct server *server)
+{
+    struct client *place = find_place(server);
+    long fd;
+
+    if (!place)
+        return;
+    fd = sys_accept(server->listener, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return;
+    if (!endpoint_peer_allowed((int)fd)) {
+        sys_close((int)fd);
+        return;
+    }
+    if (place->state != CLIENT_FREE)
+        drop_client(server, place);
+    place->state = CLIENT_READING;
+    place->fd = (int)fd;
+    place->deadline = sys_monotonic_nanos() + REQUEST_DEADLINE;
+}
+
+struct stage {
+    struct server *server;
+    struct report *report;
+};
+
+static void send_stage(void *context)
+{
+    const struct stage *stage = context;
+
+    for (size_t i = 0; i < MAX_CLIENTS; i++)
+        if (stage->server->clients[i].report == stage->report)
+            send_ready(stage->server, &stage->server->clients[i]);
+}
+
+/* All clients that wait for the same thing get the one report that begins now. */
+static void assign(struct server *server, const struct request *request, struct report *report)
+{
+    for (size_t i = 0; i < MAX_CLIENTS; i++) {
+        struct client *client = &server->clients[i];
+
+        if (client->state == CLIENT_WAITING && request_same(&client->request, request)) {
+            client->state = CLIENT_SENDING;
+            client->report = report;
+            client->deadline = sys_monotonic_nanos() + PROGRESS_DEADLINE;
+        }
+    }
+}
+
+static void start_report(struct server *server, struct client *first, struct report *report)
+{
+    struct stage stage = {server, report};
+    struct dump_sink sink = {&report->out, send_stage, &stage};
+    struct request request = first->request;
+    struct arena arena = {.size = ARENA_SIZE};
+
+    report->out = (struct out){.size = REPORT_SIZE};
+    report->out.buffer = map_up_to(&report->out.size);
+    arena.base = map_up_to(&arena.size);
+    if (!report->out.buffer || !arena.base) {
+        if (report->out.buffer)
+            sys_munmap(report->out.buffer, report->out.size);
+        if (arena.base)
+            sys_munmap(arena.base, arena.size);
+        *report = (struct report){0};
+        refuse(server, first, "no_memory", "the process's limits leave the agent no memory for a dump");
+        return;
+    }
+    report->whole = false;
+    assign(server, &request, report);
+    dump_run(&request, server->config, &arena, &sink);
+    sys_munmap(arena.base, arena.size);
+    report->whole = true;
+    send_stage(&stage);
+    release_report(server, report);
+}
+
+static void start_waiting_reports(struct server *server)
+{
+    for (size_t i = 0; i < MAX_CLIENTS; i++)
+        for (size_t j = 0; j < MAX_REPORTS && server->clients[i].state == CLIENT_WAITING; j++)
+            if (!server->reports[j].out.buffer)
+                start_report(server, &server->clients[i], &server->reports[j]);
+}
+
+static void drop_late_clients(struct server *server, uint64_t now)
+{
+    for (size_t i = 0; i < MAX_CLIENTS; i++) {
+        struct client *client = &server->clients[i];
+
+        if ((client->state == CLIENT_READING || client->state == CLIENT_SENDING) && now >= client->deadline)
+            drop_client(server, client);
+    }
+}
+
+/* Without clients: -1, for ever. The probe thread never wakes by itself. */
+static int64_t time_to_wait(const struct server *server, uint64_t now)
+{
+    uint64_t next = UINT64_MAX;
+
+    for (size_t i = 0; i < MAX_CLIENTS; i++) {
+        const struct client *client = &server->clients[i];
+
+        if ((client->state == CLIENT_READING || client->state == CLIENT_SENDING) && client->deadline < next)
+            next = client->deadline;
+    }
+    if (next == UINT64_MAX)
+        return -1;
+    return next > now ? (int64_t)(next - now) : 0;
+}
+
+static long wait_for_work(struct server *server, struct pollfd fds[MAX_CLIENTS + 1])
+{
+    for (size_t i = 0; i < MAX_CLIENTS; i++) {
+        const struct client *client = &server->clients[i];
+        bool reading = client->state == CLIENT_READING, sending = client->state == CLIENT_SENDING;
+
+        fds[i] = (struct pollfd){.fd = client->state == CLIENT_FREE ? -1 : client->fd,
+                                 .events = (short)(reading ? POLLIN : sending ? POLLOUT : 0)};
+    }
+    fds[MAX_CLIENTS] = (struct pollfd){.fd = find_place(server) ? server->listener : -1, .events = POLLIN};
+    return sys_poll(fds, MAX_CLIENTS + 1, time_to_wait(server, sys_monotonic_nanos()));
+}
+
+static void serve_client(struct server *server, struct client *client, short events)
+{
+    if (events & (POLLERR | POLLNVAL) || (events & POLLHUP && client->state != CLIENT_READING))
+        drop_client(server, client);
+    else if (client->state == CLIENT_READING)
+        read_request(server, client);
+    else if (client->state == CLIENT_SENDING)
+        send_ready(server, client);
+}
+
+void server_run(int listener, const struct config *config)
+{
+    struct server server = {.config = config, .listener = listener};
+    struct pollfd fds[MAX_CLIENTS + 1];
+    long r;
+
+    while ((r = wait_for_work(&server, fds)) >= 0 || r == -EINTR) {
+        if (r == -EINTR)
+            continue;
+        for (size_t i = 0; i < MAX_CLIENTS; i++)
+            if (fds[i].revents)
+                serve_client(&server, &server.clients[i], fds[i].revents);
+        if (fds[MAX_CLIENTS].revents)
+            accept_client(&server);
+        drop_late_clients(&server, sys_monotonic_nanos());
+        start_waiting_reports(&server);
+    }
+}
