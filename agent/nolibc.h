@@ -11,7 +11,7 @@
 #ifndef PROBE_TEST
 #pragma GCC poison malloc calloc realloc free strdup printf fprintf snprintf sprintf vsnprintf puts fopen fclose
 #pragma GCC poison getenv setenv dlopen dlsym dladdr dl_iterate_phdr pthread_create pthread_mutex_lock fork vfork
-#pragma GCC poison errno exit abort syscall getpid openat close_range accept4 recvfrom sendto
+#pragma GCC poison errno exit abort getpid openat close_range accept4 recvfrom sendto
 #pragma GCC poison sleep usleep nanosleep clock_gettime sigprocmask pthread_sigmask strlen strcmp
 #pragma GCC poison strcpy strncpy strcat strchr strrchr strstr strtol strtoul atoi qsort bsearch
 #endif

@@ -61,6 +61,11 @@ long sys_getdents(int fd, void *to, size_t size)
     return call(__NR_getdents64, fd, P(to), (long)size, 0, 0, 0);
 }
 
+long sys_rewind(int fd)
+{
+    return call(__NR_lseek, fd, 0, 0 /* SEEK_SET */, 0, 0, 0);
+}
+
 long sys_readlinkat(int directory, const char *path, char *to, size_t size)
 {
     return call(__NR_readlinkat, directory, P(path), P(to), (long)size, 0, 0);
@@ -184,6 +189,11 @@ long sys_munmap(void *address, size_t size)
 long sys_madvise(void *address, size_t size, int advice)
 {
     return call(__NR_madvise, P(address), (long)size, advice, 0, 0, 0);
+}
+
+long sys_mincore(void *address, size_t size, uint8_t *ret_resident)
+{
+    return call(__NR_mincore, P(address), (long)size, P(ret_resident), 0, 0, 0);
 }
 
 long sys_process_vm_readv(int pid, const struct iovec *local, unsigned n_local, const struct iovec *remote,

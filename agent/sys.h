@@ -30,6 +30,7 @@ long sys_read(int fd, void *to, size_t size);
 long sys_pread(int fd, void *to, size_t size, uint64_t offset);
 long sys_write(int fd, const void *from, size_t size);
 long sys_getdents(int fd, void *to, size_t size);
+long sys_rewind(int fd); /* a directory: the next sys_getdents() starts over */
 long sys_readlinkat(int directory, const char *path, char *to, size_t size);
 long sys_fstat(int fd, void *ret_stat /* struct stat */);
 long sys_fstatat(int directory, const char *path, void *ret_stat, int flags);
@@ -58,6 +59,7 @@ long sys_mmap(size_t size, int protection, int flags); /* anonymous, private */
 long sys_mprotect(void *address, size_t size, int protection);
 long sys_munmap(void *address, size_t size);
 long sys_madvise(void *address, size_t size, int advice);
+long sys_mincore(void *address, size_t size, uint8_t *ret_resident);
 long sys_process_vm_readv(int pid, const struct iovec *local, unsigned n_local, const struct iovec *remote,
                           unsigned n_remote);
 

@@ -27,6 +27,7 @@ struct raw_context {
     struct stack_window window[2]; /* innermost bytes; outermost bytes when the stack was longer than the limit */
     bool truncated;    /* there is a gap between the windows, or no bytes at all */
     bool live;         /* the thread sleeps on: what is outside the windows may be read now, if proven still afterwards */
+    bool *ret_live_used; /* walk_unwind() sets it when it did read outside the windows: look again. NULL: not asked */
 };
 
 /* One dump's capture stage. Filled by dump.c; backends read it and fill samples and stats. */
@@ -49,7 +50,13 @@ struct capture_session {
      */
     void (*take)(void *context, struct thread_sample *sample, const struct raw_context *raw);
     void *take_context;
+    /* Set by capture_threads() for the backends. */
+    uint8_t *buffer;       /* max_stack bytes, reused for every sleeping thread */
+    char *text;            /* CAPTURE_TEXT bytes for files of /proc */
 };
+
+/* A status file can be long: its Groups line comes before the signal masks, 11 bytes a group. */
+#define CAPTURE_TEXT ((size_t)64 * 1024)
 
 struct capture_backend {
     const char *name;
@@ -63,6 +70,9 @@ struct capture_backend {
 extern const struct capture_backend backend_passive; /* sleeping threads, never touched */
 extern const struct capture_backend backend_signal;  /* running threads copy themselves in a handler */
 extern const struct capture_backend backend_none;    /* unsupported platforms: every thread with that reason */
+
+/* Has a passively captured thread not run since (switch count), and is its lock word unchanged? */
+bool passive_is_still(const struct capture_session *session, const struct thread_sample *sample);
 
 /*
  * The signal backend's part at load time, on the program's thread: picks the signal number (requested 0: the
