@@ -40,10 +40,12 @@ bool config_parse_mode(const char *text, enum capture_mode *ret_mode)
 
 static void set_directory(struct config *config, const char *value)
 {
-    if (value[0] == '/' && text_copy(config->directory, sizeof config->directory, value))
+    if (value[0] == '/' && text_length(value) < sizeof config->directory) {
+        text_copy(config->directory, sizeof config->directory, value);
         config->directory_explicit = true;
-    else
+    } else {
         complain(config, "PROBE_DIR is not an absolute path of at most 511 bytes; the default directory is used");
+    }
 }
 
 static void set_runtime_directory(struct config *config, const char *value)
@@ -109,6 +111,13 @@ static void set_disable(struct config *config, const char *value)
     config->disabled = value[0] && !text_equal(value, "0");
 }
 
+static void set_preload(struct config *config, const char *value)
+{
+    for (; *value; value++)
+        if (text_after(value, "/vgpreload_"))
+            config->under_valgrind = true;
+}
+
 static void set_later(struct config *config, const char *value)
 {
     if (value[0])
@@ -119,6 +128,7 @@ static const struct {
     const char *name;
     void (*set)(struct config *config, const char *value);
 } variables[] = {
+    {"LD_PRELOAD=", set_preload},       {"XDG_RUNTIME_DIR=", set_runtime_directory},
     {"PROBE_DIR=", set_directory},      {"PROBE_MATCH=", set_match},          {"PROBE_LABEL=", set_label},
     {"PROBE_CAPTURE=", set_mode},       {"PROBE_SIGNAL=", set_signal},        {"PROBE_MAX_STACK=", set_max_stack},
     {"PROBE_START=", set_start},        {"PROBE_DISABLE=", set_disable},      {"PROBE_TRIGGER=", set_later},
@@ -127,25 +137,13 @@ static const struct {
 
 void config_read(struct config *ret, char *const *envp)
 {
-    const char *runtime_directory = NULL, *value;
-
     __builtin_memset(ret, 0, sizeof *ret);
     ret->max_stack = SNAPSHOT_MAX_STACK;
-    for (; *envp; envp++) {
-        const char *after = text_after(*envp, "PROBE_");
-
-        if (!after) {
-            value = text_after(*envp, "XDG_RUNTIME_DIR=");
-            if (value)
-                runtime_directory = value;
-            continue;
-        }
+    for (; *envp; envp++)
         for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-            value = text_after(*envp, variables[i].name);
+            const char *value = text_after(*envp, variables[i].name);
+
             if (value)
                 variables[i].set(ret, value);
         }
-    }
-    if (runtime_directory)
-        set_runtime_directory(ret, runtime_directory);
 }

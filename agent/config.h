@@ -22,6 +22,7 @@ struct config {
     bool directory_explicit; /* PROBE_DIR was set: there is no second choice */
     char match[CONFIG_TEXT]; /* PROBE_MATCH; "" matches everything */
     char label[CONFIG_TEXT]; /* PROBE_LABEL */
+    bool under_valgrind;     /* its own preloads are in LD_PRELOAD */
     enum capture_mode mode;  /* PROBE_CAPTURE */
     int signal;              /* PROBE_SIGNAL; 0: the agent chooses */
     size_t max_stack;        /* PROBE_MAX_STACK */

@@ -319,10 +319,13 @@ static void serve_client(struct server *server, struct client *client, short eve
 
 void server_run(int listener, const struct config *config)
 {
-    struct server server = {.config = config, .listener = listener};
+    static struct server server; /* 9 KiB: not for our small stack; there is one probe thread in a process */
     struct pollfd fds[MAX_CLIENTS + 1];
     long r;
 
+    __builtin_memset(&server, 0, sizeof server); /* a fork child finds its parent's clients here */
+    server.config = config;
+    server.listener = listener;
     while ((r = wait_for_work(&server, fds)) >= 0 || r == -EINTR) {
         if (r == -EINTR)
             continue;
