@@ -22,8 +22,11 @@ void encode_captured(struct out *out, const struct snapshot *snapshot);
 void encode_module_symbols(struct out *out, const struct snapshot *snapshot, uint32_t index); /* "symbols" record */
 void encode_symbol(struct out *out, const struct snapshot *snapshot, uint32_t index);
 void encode_name(struct out *out, const struct snapshot *snapshot, uint32_t frame);      /* frame → symbol */
-void encode_still(struct out *out, const struct snapshot *snapshot);  /* tids proven unmoved after the capture */
+void encode_address(struct out *out, const struct snapshot *snapshot, uint32_t index);   /* what a lock is called */
+/* tids proven unmoved after the capture; several records when there are many */
+void encode_still(struct out *out, const struct snapshot *snapshot);
 void encode_explanation(struct out *out, const struct snapshot *snapshot); /* lock, cycle, verdict records */
+/* snapshot may be NULL: the end of an answer that is not a report (hello, error) */
 void encode_end(struct out *out, const struct snapshot *snapshot);
 void encode_error(struct out *out, const char *code, const char *text);
 

@@ -20,6 +20,7 @@ struct out {
     bool (*flush)(struct out *out);
     void *context;
     size_t lost; /* bytes that did not fit */
+    size_t flushes; /* how often flush made room; start at 0 */
 };
 
 void out_bytes(struct out *out, const char *bytes, size_t n);

@@ -158,6 +158,7 @@ struct thread_sample {
     struct report_syscall syscall;
     struct lock_word lock_word;
     struct report_wait wait; /* filled by explain */
+    bool owns_waited_lock;   /* filled by explain: somebody waits for a lock that names this thread as owner */
     const char *wchan;  /* outside view only; or NULL */
 };
 
@@ -167,6 +168,14 @@ struct snapshot_stats {
     uint32_t signals_sent;
     uint32_t frames_unattributed; /* frames in no module */
     uint64_t duration_nanos;      /* request to captured */
+};
+
+/* A data address that was looked up because somebody waits there: what a lock is called. */
+struct report_address {
+    uint64_t address;
+    int32_t module;         /* index; the address lies in it */
+    int32_t symbol;         /* index, or -1: no data symbol contains the address */
+    uint64_t symbol_offset; /* address minus the symbol's start; valid with symbol */
 };
 
 struct report_lock {
@@ -185,7 +194,7 @@ struct report_cycle {
 
 struct report_verdict {
     const char *kind;       /* "DEADLOCK", ... "UNKNOWN" */
-    const char *confidence; /* "proven", "likely" */
+    const char *confidence; /* "proven", "likely"; "none" for UNKNOWN */
     const char *text;
 };
 
@@ -209,7 +218,8 @@ struct snapshot {
     struct symbol *symbols;
     struct report_stack *stacks;
     struct thread_sample *threads;
-    uint32_t n_modules, n_frames, n_symbols, n_stacks, n_threads;
+    struct report_address *addresses; /* optional */
+    uint32_t n_modules, n_frames, n_symbols, n_stacks, n_threads, n_addresses;
     struct snapshot_stats stats;
     bool captured;        /* the raw stage is whole */
     bool frames_resolved; /* names were looked up; an empty frame list does not tell */
