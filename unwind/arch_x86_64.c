@@ -68,27 +68,25 @@ static enum uw_call call_before(const struct uw_space *space, uint64_t return_ad
  *   b8 0f 00 00 00         mov  $15,%eax
  * before 0f 05 (syscall).
  */
+static bool code_is(const struct uw_space *space, uint64_t address, const uint8_t *bytes, size_t size)
+{
+    uint8_t code[16];
+
+    return size <= sizeof(code) && space->read_table(space->context, address, code, size) &&
+           __builtin_memcmp(code, bytes, size) == 0;
+}
+
 static bool is_trampoline(const struct uw_space *space, const struct uw_cursor *cursor)
 {
     static const uint8_t rax[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
     static const uint8_t eax[] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
     uint64_t pc = cursor->regs.pc;
-    uint8_t code[sizeof(rax)];
 
-    if (space->read_table(space->context, pc, code, sizeof(rax)) &&
-        __builtin_memcmp(code, rax, sizeof(rax)) == 0)
-        return true;
-    if (space->read_table(space->context, pc, code, sizeof(eax)) &&
-        __builtin_memcmp(code, eax, sizeof(eax)) == 0)
+    if (code_is(space, pc, rax, sizeof(rax)) || code_is(space, pc, eax, sizeof(eax)))
         return true;
     /* Interrupted between the two instructions. */
-    if (cursor->pc_kind != UW_PC_EXACT || code[0] != 0x0f || code[1] != 0x05)
-        return false;
-    if (space->read_table(space->context, pc - 7, code, sizeof(rax)) &&
-        __builtin_memcmp(code, rax, sizeof(rax)) == 0)
-        return true;
-    return space->read_table(space->context, pc - 5, code, sizeof(eax)) &&
-           __builtin_memcmp(code, eax, sizeof(eax)) == 0;
+    return cursor->pc_kind == UW_PC_EXACT &&
+           (code_is(space, pc - 7, rax, sizeof(rax)) || code_is(space, pc - 5, eax, sizeof(eax)));
 }
 
 /*
