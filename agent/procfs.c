@@ -194,8 +194,11 @@ bool procfs_parse_status(const char *text, size_t size, struct procfs_status *re
     struct procfs_status status = {0};
     unsigned found = 0;
 
-    while (cursor.at < cursor.end && cursor.ok && found != 0xf) {
-        if (skip_prefix(&cursor, "SigBlk:\t")) {
+    while (cursor.at < cursor.end && cursor.ok && found != 31) {
+        if (skip_prefix(&cursor, "SigPnd:\t")) {
+            status.pending = number(&cursor, 16);
+            found |= 16;
+        } else if (skip_prefix(&cursor, "SigBlk:\t")) {
             status.blocked = number(&cursor, 16);
             found |= 1;
         } else if (skip_prefix(&cursor, "SigCgt:\t")) {
@@ -213,7 +216,7 @@ bool procfs_parse_status(const char *text, size_t size, struct procfs_status *re
         }
         expect(&cursor, '\n');
     }
-    if (!cursor.ok || found != 0xf)
+    if (!cursor.ok || found != 31)
         return false;
     *ret = status;
     return true;

@@ -58,8 +58,8 @@ bool procfs_parse_schedstat(const char *text, size_t size, struct procfs_schedst
 
 /* status */
 struct procfs_status {
-    uint64_t blocked, caught; /* SigBlk, SigCgt: bit n-1 is signal n */
-    uint64_t switches;        /* voluntary + nonvoluntary: how often it was switched out */
+    uint64_t pending, blocked, caught; /* SigPnd (this thread's), SigBlk, SigCgt: bit n-1 is signal n */
+    uint64_t switches;                 /* voluntary + nonvoluntary: how often it was switched out */
 };
 
 bool procfs_parse_status(const char *text, size_t size, struct procfs_status *ret);

@@ -1,18 +1,550 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Running threads copy themselves in a signal handler.
- * Zone: probe thread; signal_backend_init at load time.
+ * Zone: probe thread; signal_backend_init() at load time.
+ *
+ * A signal is the one thing by which the agent touches the program's threads, so everything that can be known
+ * is looked at before: whether the thread can take it, whether the handler is still ours, whether it runs at
+ * all. A thread that has fallen asleep meanwhile is left to the passive backend.
  */
-#include "agent/backends/backend.h"
+#include "agent/backends/task.h"
+
+#include <asm/errno.h>
+#include <asm/mman.h>
+#include <asm/signal.h>
+
+#include "agent/backends/signal_handler.h"
+#include "agent/backends/slot.h"
+#include "agent/backends/x86_64/restorer.h"
+#include "agent/sys.h"
 
 #include "agent/nolibc.h"
 
-void signal_backend_init(int requested_signal) {}
+#define SIGNALS 64
+/* Between two signals to one thread: fork and other long calls start over at each (cases S07, S08). */
+#define MIN_GAP_NANOS UINT64_C(1000000000)
+/* A batch is given up when nobody has answered for so long: a busy machine needs a few time slices each. */
+#define SILENCE_NANOS UINT64_C(100000000)
+/* Below it a signal frame with AVX-512 state may not fit (facts.md 4: 16 KiB stacks die). */
+#define SMALL_STACK ((uint64_t)64 * 1024)
+#define PAGE ((uint64_t)4096)
+/* Untouched pages below the touched part of a stack that are tried, so that it may grow until the signal
+ * comes. */
+#define SLACK_PAGES 8
+#define MAX_TRIED_PAGES 64
+/* Whoever took nine in ten of all signals is a runtime like Go's, not a program that wants this very number.
+ */
+#define RUNTIME_SHARE(n) ((n)*9 / 10)
+
+/* Of every slot, made present before the signal, so that the handler does not wait for the kernel to clear
+ * pages. */
+#define PRESENT_PAGES 4
+
+#define RECENT 512u
+#define RECENT_PROBES 8u
+
+struct slot libprobe_slots[SLOT_COUNT];
+
+/* Of the process; the slots must outlive every dump, since a handler may come late. */
+static struct {
+    int number; /* 0: none was free */
+    bool requested;
+    uint8_t *bytes; /* SLOT_COUNT times SNAPSHOT_MAX_STACK, mapped when first needed */
+    struct {
+        int32_t tid;
+        uint64_t when;
+    } recent[RECENT];
+} state;
+
+static void *const handler = (void *)libprobe_capture_signal;
+
+static bool usable_number(int number)
+{
+    /* 32 and 33 are glibc's and musl's own; KILL and STOP cannot be handled. */
+    return number >= 1 && number <= SIGNALS && number != SIGKILL && number != SIGSTOP && number != 32 &&
+           number != 33;
+}
+
+static void *disposition(int number)
+{
+    struct sys_sigaction action = {.handler = (void *)SIG_ERR};
+
+    return sys_sigaction(number, NULL, &action) < 0 ? (void *)SIG_ERR : action.handler;
+}
+
+/* The highest real-time signal nobody handles: programs count up from SIGRTMIN. */
+static int pick_number(void)
+{
+    for (int number = SIGNALS; number > 33; number--)
+        if (disposition(number) == (void *)SIG_DFL)
+            return number;
+    return 0;
+}
+
+void signal_backend_init(int requested_signal)
+{
+    state.requested = usable_number(requested_signal);
+    state.number = state.requested ? requested_signal : pick_number();
+    /* In a fork child no thread is left that could answer the parent's signals. */
+    for (unsigned i = 0; i < SLOT_COUNT; i++) {
+        uint64_t generation = libprobe_slots[i].word ? libprobe_slots[i].word >> 2 : context_ticks() >> 8;
+
+        libprobe_slots[i].word = slot_word(generation + 1, SLOT_FREE);
+    }
+    for (unsigned i = 0; i < RECENT; i++)
+        state.recent[i].tid = 0;
+}
+
+static bool runtime_took_all(const void *foreign)
+{
+    int n = 0, same = 0;
+
+    for (int number = 1; number <= SIGNALS; number++) {
+        if (!usable_number(number))
+            continue;
+        n++;
+        same += disposition(number) == foreign;
+    }
+    return same >= RUNTIME_SHARE(n);
+}
+
+static bool may_take(const void *current)
+{
+    return current == (void *)SIG_DFL || current == handler || runtime_took_all(current);
+}
+
+static enum capture_reason install(void)
+{
+    const struct sys_sigaction ours = {.handler = handler,
+                                       .flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_RESTORER,
+                                       .restorer = (void *)libprobe_signal_return,
+                                       .mask = ~UINT64_C(0)};
+    struct sys_sigaction old;
+
+    if (sys_sigaction(state.number, &ours, &old) < 0)
+        return REASON_NO_SIGNAL; /* emulators refuse some numbers */
+    if (may_take(old.handler))
+        return REASON_NONE;
+    /* The program was faster with its own handler than we between question and answer. */
+    sys_sigaction(state.number, &old, NULL);
+    return REASON_SIGNAL_TAKEN;
+}
+
+/* Makes sure that the signal comes to our handler, at this moment. */
+static enum capture_reason own_signal(void)
+{
+    const void *current = (void *)SIG_ERR;
+
+    if (state.number) {
+        current = disposition(state.number);
+        if (current == handler)
+            return REASON_NONE;
+        if (may_take(current))
+            return install();
+        if (state.requested)
+            return REASON_SIGNAL_TAKEN;
+    }
+    state.number = pick_number();
+    if (state.number)
+        return install();
+    return current == (void *)SIG_ERR ? REASON_NO_SIGNAL : REASON_SIGNAL_TAKEN;
+}
+
+/* The entry of tid, or the one to be used for it: a free or the oldest one of those where it may be. */
+static unsigned recent_entry(int32_t tid)
+{
+    unsigned start = (uint32_t)tid * 2654435769u >> 8, oldest = start % RECENT;
+
+    for (unsigned i = 0; i < RECENT_PROBES; i++) {
+        unsigned at = (start + i) % RECENT;
+
+        if (state.recent[at].tid == tid)
+            return at;
+        if (state.recent[oldest].tid &&
+            (!state.recent[at].tid || state.recent[at].when < state.recent[oldest].when))
+            oldest = at;
+    }
+    return oldest;
+}
+
+static bool signalled_recently(int32_t tid, uint64_t now)
+{
+    unsigned at = recent_entry(tid);
+
+    return state.recent[at].tid == tid && now - state.recent[at].when < MIN_GAP_NANOS;
+}
+
+static void remember_signalled(int32_t tid, uint64_t now)
+{
+    unsigned at = recent_entry(tid);
+
+    state.recent[at].tid = tid;
+    state.recent[at].when = now;
+}
+
+/*
+ * How far down from its top a stack can be read: below an invisible guard (MADV_GUARD_INSTALL) there may be
+ * another stack in the same mapping. What is resident is no guard; other pages are tried, but not all that
+ * were never used.
+ */
+static uint64_t readable_low(const struct capture_session *session, const struct task_stack *stack,
+                             bool *ret_bounded)
+{
+    uint8_t *resident = (uint8_t *)session->text;
+    uint64_t end = (stack->top + PAGE - 1) & ~(PAGE - 1), low = stack->low, at;
+    unsigned tried = 0, untouched = 0;
+
+    if (end - low > CAPTURE_TEXT * PAGE)
+        low = end - CAPTURE_TEXT * PAGE;
+    *ret_bounded = true;
+    if (sys_mincore((void *)(uintptr_t)low, end - low, resident) < 0)
+        for (uint64_t i = 0; i < (end - low) / PAGE; i++)
+            resident[i] = 0;
+    for (at = end; at > low; at -= PAGE) {
+        uint8_t byte;
+
+        if (resident[(at - PAGE - low) / PAGE] & 1) {
+            untouched = 0;
+            continue;
+        }
+        if (tried >= MAX_TRIED_PAGES || (untouched >= SLACK_PAGES && end - at >= SMALL_STACK)) {
+            *ret_bounded = false;
+            break;
+        }
+        if (memory_read(session->memory, at - PAGE, &byte, 1) != 1)
+            break;
+        tried++;
+        untouched++;
+    }
+    return at;
+}
+
+static enum capture_reason set_bounds(const struct capture_session *session, struct slot *slot, int32_t tid)
+{
+    uint64_t size = session->max_stack < SNAPSHOT_MAX_STACK ? session->max_stack : SNAPSHOT_MAX_STACK;
+    struct task_stack stack;
+    bool bounded;
+
+    slot->stack_low = slot->stack_top = 0; /* registers only */
+    slot->inner_size = size / 4 * 3 & ~UINT64_C(7);
+    slot->outer_size = size / 4 & ~UINT64_C(7);
+    slot->bytes = (uint64_t *)(state.bytes + (size_t)(slot - libprobe_slots) * SNAPSHOT_MAX_STACK);
+    for (size_t i = 0; i < PRESENT_PAGES; i++)
+        *((volatile uint8_t *)slot->bytes + i * PAGE) = 0;
+    task_own_stack(session, tid, &stack);
+    if (!stack.top)
+        return REASON_NONE;
+    slot->stack_low = readable_low(session, &stack, &bounded);
+    slot->stack_top = stack.top & ~UINT64_C(7);
+    /* main's stack grows by itself */
+    if (bounded && tid != session->main_tid && slot->stack_top - slot->stack_low < SMALL_STACK)
+        return REASON_SMALL_STACK;
+    return REASON_NONE;
+}
+
+/* May this thread be signalled, going by what it says about itself? */
+static enum capture_reason classify(const struct capture_session *session, const struct thread_sample *sample)
+{
+    uint64_t bit = UINT64_C(1) << (state.number - 1);
+    struct procfs_status status;
+    int result;
+
+    if (signalled_recently(sample->os_tid, sys_monotonic_nanos()))
+        return REASON_SIGNALLED_RECENTLY;
+    result = task_status(session, sample->os_tid, &status);
+    if (result < 0)
+        return task_reason(result);
+    if (status.blocked & bit)
+        return REASON_SIGNAL_BLOCKED;
+    if (status.blocked & UINT64_C(1) << (SIGSEGV - 1))
+        return REASON_FAULT_HANDLER;
+    if (status.pending & bit)
+        return REASON_NO_ANSWER; /* the last dump's signal is still on its way; a second one would only queue
+                                    up */
+    return REASON_NONE;
+}
+
+struct batch {
+    struct thread_sample *samples[SLOT_COUNT];
+    struct slot *slots[SLOT_COUNT];
+    unsigned n;
+};
+
+/* A slot that nobody holds. Those that a handler is stuck in stay out of use until it publishes. */
+static struct slot *next_slot(unsigned *at)
+{
+    while (*at < SLOT_COUNT) {
+        struct slot *slot = &libprobe_slots[(*at)++];
+        uint64_t word = __atomic_load_n(&slot->word, __ATOMIC_ACQUIRE);
+
+        if ((word & 3) != SLOT_BUSY)
+            return slot;
+    }
+    return NULL;
+}
+
+static enum capture_reason send_signal(struct capture_session *session, struct slot *slot, int32_t tid)
+{
+    uint64_t generation = (slot->word >> 2) + 1, armed = slot_word(generation, SLOT_ARMED);
+    struct {
+        struct context_siginfo head;
+        uint8_t rest[128 - sizeof(struct context_siginfo)]; /* the kernel reads SI_MAX_SIZE bytes */
+    } info = {.head = {.signal = state.number,
+                       .code = CONTEXT_SI_QUEUE,
+                       .pid = session->pid,
+                       .uid = sys_getuid(),
+                       .value = generation * SLOT_COUNT + (uint64_t)(slot - libprobe_slots)}};
+    long result;
+
+    __atomic_store_n(&slot->word, armed, __ATOMIC_RELEASE);
+    result = sys_tgsigqueueinfo(session->pid, tid, state.number, &info);
+    if (result == 0) {
+        remember_signalled(tid, sys_monotonic_nanos());
+        session->stats->signals_sent++;
+        return REASON_NONE;
+    }
+    __atomic_store_n(&slot->word, slot_word(generation, SLOT_FREE), __ATOMIC_RELEASE);
+    return result == -ESRCH ? REASON_VANISHED : REASON_SIGNAL_REFUSED;
+}
+
+/* Returns whether a signal is on its way; else the sample has a reason, or is left to the passive backend. */
+static bool signal_one(struct capture_session *session, struct thread_sample *sample, struct slot *slot)
+{
+    struct procfs_syscall line;
+    struct task task;
+    int result;
+
+    if (sample->state == 'T' || sample->state == 't')
+        return false; /* stopped between two looks: the passive one can read it */
+    sample->reason = classify(session, sample);
+    if (sample->reason == REASON_NONE)
+        sample->reason = set_bounds(session, slot, sample->os_tid);
+    if (sample->reason != REASON_NONE)
+        return false;
+
+    task_open(&task, session, sample->os_tid);
+    result = task_look(&task, &line);
+    task_close(&task);
+    if (result < 0)
+        sample->reason = task_reason(result);
+    else if (line.kind != PROCFS_SYSCALL_RUNNING)
+        return false; /* fell asleep since */
+    else
+        sample->reason = own_signal();
+    if (sample->reason == REASON_NONE)
+        sample->reason = send_signal(session, slot, sample->os_tid);
+    return sample->reason == REASON_NONE;
+}
+
+static bool answered(const struct slot *slot)
+{
+    return (__atomic_load_n(&slot->word, __ATOMIC_ACQUIRE) & 3) == SLOT_FULL;
+}
+
+static unsigned count_answered(const struct batch *batch)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < batch->n; i++)
+        n += answered(batch->slots[i]);
+    return n;
+}
+
+/* Polls, since waking somebody would be a system call in the handler. */
+static void wait_for_answers(const struct capture_session *session, const struct batch *batch)
+{
+    uint64_t now = sys_monotonic_nanos(), progress = now, pause = 20000;
+    unsigned seen = 0, n;
+
+    while ((n = count_answered(batch)) < batch->n && now < session->deadline &&
+           now - progress < SILENCE_NANOS) {
+        sys_sleep(pause);
+        if (pause < 1000000)
+            pause *= 2;
+        now = sys_monotonic_nanos();
+        if (n != seen)
+            progress = now;
+        seen = n;
+    }
+}
+
+/* Takes the slot back from a thread that has not answered; false when it just did. */
+static bool withdraw(struct slot *slot)
+{
+    uint64_t word = __atomic_load_n(&slot->word, __ATOMIC_ACQUIRE);
+
+    if ((word & 3) == SLOT_ARMED &&
+        __atomic_compare_exchange_n(&slot->word, &word, slot_word(word >> 2, SLOT_FREE), 0, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE))
+        return true;
+    return (word & 3) != SLOT_FULL;
+}
+
+static enum capture_reason why_silent(const struct capture_session *session, int32_t tid)
+{
+    struct procfs_syscall line;
+    struct task task;
+    int result;
+
+    task_open(&task, session, tid);
+    result = task_look(&task, &line);
+    task_close(&task);
+    return result < 0 && task_reason(result) == REASON_VANISHED ? REASON_VANISHED : REASON_NO_ANSWER;
+}
+
+static void take_slot(struct capture_session *session, struct thread_sample *sample, const struct slot *slot)
+{
+    const uint64_t *registers = slot->registers;
+    struct raw_context raw = {.regs.pc = registers[CONTEXT_PC], .exact = true};
+
+    for (unsigned i = 0; i < CONTEXT_PC; i++)
+        uw_regs_set(&raw.regs, i, registers[i]);
+    raw.window[0] =
+        (struct stack_window){slot->window[0].base, slot->window[0].size, (const uint8_t *)slot->bytes};
+    raw.window[1] = (struct stack_window){slot->window[1].base, slot->window[1].size,
+                                          (const uint8_t *)slot->bytes + slot->inner_size};
+    raw.truncated = slot->window[0].size == 0 || slot->window[1].size > 0;
+
+    sample->capture = CAPTURE_SIGNAL;
+    sample->reason = slot->window[0].size ? REASON_NONE : REASON_FOREIGN_STACK;
+    sample->stable = true;
+    sample->state = 'R';
+    sample->truncated = raw.truncated;
+    sample->stack_bytes = slot->window[0].size + slot->window[1].size;
+    sample->has_registers = true;
+    sample->registers = (struct report_registers){.instruction_pointer = registers[CONTEXT_PC],
+                                                  .stack_pointer = registers[CONTEXT_SP],
+                                                  .frame_pointer = registers[UW_X86_64_RBP],
+                                                  .frame_pointer_known = true};
+    session->take(session->take_context, sample, &raw);
+}
+
+/* Ticks of the time-stamp counter to nanoseconds, by reading both clocks at the two ends of the capture. */
+struct tick_clock {
+    uint64_t ticks, nanos;
+};
+
+static struct tick_clock read_tick_clock(void)
+{
+    struct tick_clock now;
+
+    now.nanos = sys_monotonic_nanos();
+    now.ticks = context_ticks();
+    return now;
+}
+
+static uint64_t ticks_to_nanos(uint64_t ticks, const struct tick_clock *start)
+{
+    struct tick_clock now = read_tick_clock();
+    uint64_t passed_ticks = now.ticks - start->ticks, passed_nanos = now.nanos - start->nanos;
+
+    /* 20 binary digits of the ratio; both operands are bounded so that nothing overflows: 2^43 ns are 2
+     * hours. */
+    if (!passed_ticks || passed_nanos >> 43)
+        return 0;
+    if (ticks > passed_ticks)
+        ticks = passed_ticks;
+    if (ticks >> 40)
+        return passed_nanos;
+    return ticks * ((passed_nanos << 20) / passed_ticks) >> 20;
+}
+
+static void add_pause(struct capture_session *session, const struct slot *slot,
+                      const struct tick_clock *start)
+{
+    uint64_t nanos = slot->left > slot->entered ? ticks_to_nanos(slot->left - slot->entered, start) : 0;
+
+    session->stats->pause_nanos += nanos;
+    if (nanos > session->stats->pause_nanos_max)
+        session->stats->pause_nanos_max = nanos;
+}
+
+/* The bytes are the kernel's again until the next dump, but those of a handler that is still writing. */
+static void collect(struct capture_session *session, struct batch *batch, const struct tick_clock *start)
+{
+    wait_for_answers(session, batch);
+    for (unsigned i = 0; i < batch->n; i++) {
+        struct thread_sample *sample = batch->samples[i];
+        struct slot *slot = batch->slots[i];
+
+        if (!answered(slot) && withdraw(slot)) {
+            sample->reason = why_silent(session, sample->os_tid);
+            continue;
+        }
+        add_pause(session, slot, start);
+        take_slot(session, sample, slot);
+        sys_madvise(slot->bytes, SNAPSHOT_MAX_STACK, MADV_DONTNEED);
+    }
+    batch->n = 0;
+}
+
+static bool map_slots(void)
+{
+    long address;
+
+    if (state.bytes)
+        return true;
+    address = sys_mmap(SLOT_COUNT * SNAPSHOT_MAX_STACK, PROT_READ | PROT_WRITE, MAP_NORESERVE);
+    if (address < 0)
+        return false;
+    state.bytes = (uint8_t *)(uintptr_t)address; /* NOLINT: never freed, a handler may come late */
+    return true;
+}
+
+static void give_reason(struct thread_sample **samples, uint32_t n, enum capture_reason reason)
+{
+    for (uint32_t i = 0; i < n; i++)
+        samples[i]->reason = reason;
+}
+
+static enum capture_reason why_nobody(const struct capture_session *session)
+{
+    if (session->mode == CAPTURE_MODE_PASSIVE || session->foreign_proc)
+        return REASON_PASSIVE_ONLY;
+    if (!map_slots())
+        return REASON_MEMORY;
+    return own_signal();
+}
+
+/* A batch is whoever fits the slots: all of it is signalled before anybody is waited for. */
+static uint32_t fill_batch(struct capture_session *session, struct batch *batch,
+                           struct thread_sample **samples, uint32_t n)
+{
+    unsigned at = 0;
+    struct slot *slot = next_slot(&at);
+    uint32_t i;
+
+    for (i = 0; i < n && slot; i++) {
+        if (sys_monotonic_nanos() >= session->deadline) {
+            samples[i]->reason = REASON_DEADLINE;
+        } else if (signal_one(session, samples[i], slot)) {
+            batch->samples[batch->n] = samples[i];
+            batch->slots[batch->n++] = slot;
+            slot = next_slot(&at);
+        }
+    }
+    return i;
+}
 
 static void signal_capture(struct capture_session *session, struct thread_sample **samples, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        samples[i]->reason = REASON_NO_SIGNAL;
+    struct tick_clock start = read_tick_clock();
+    struct batch batch = {.n = 0};
+    enum capture_reason reason;
+    uint32_t done = 0;
+
+    if (!n)
+        return;
+    reason = why_nobody(session);
+    while (reason == REASON_NONE && done < n) {
+        uint32_t used = fill_batch(session, &batch, samples + done, n - done);
+
+        if (!used) /* every slot is stuck */
+            reason = REASON_NO_ANSWER;
+        done += used;
+        collect(session, &batch, &start);
+    }
+    give_reason(samples + done, n - done, reason);
 }
 
 const struct capture_backend backend_signal = {.name = "signal", .capture = signal_capture};
