@@ -4,6 +4,7 @@
  * Zone: probe thread.
  *
  * process_vm_readv works where /proc/thread-self/mem is refused (dumpable 0) and the other way round (old sandboxes).
+ * The file also reads what is mapped without PROT_READ (fs/proc/base.c, FOLL_FORCE); that is no fault either.
  */
 #ifndef AGENT_MEMORY_H
 #define AGENT_MEMORY_H

@@ -27,7 +27,7 @@ static uint8_t *two_pages_one_readable(void)
 
     cr_assert(pages != MAP_FAILED);
     memset(pages, 0x5a, 8192);
-    mprotect(pages + 4096, 4096, PROT_NONE);
+    munmap(pages + 4096, 4096);
     return pages;
 }
 

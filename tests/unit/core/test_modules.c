@@ -4,6 +4,7 @@
 #include <criterion/new/assert.h>
 #include <dlfcn.h>
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

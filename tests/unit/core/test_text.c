@@ -52,7 +52,7 @@ Test(text, numbers_are_taken_whole_or_not_at_all)
         bool ok = text_decimal(rows[i].text, &value);
 
         cr_expect(ok == rows[i].ok, "'%s'", rows[i].text);
-        cr_expect(!ok || value == rows[i].value, "'%s' gave %lu", rows[i].text, value);
+        cr_expect(ok == false || value == rows[i].value, "'%s' gave %lu", rows[i].text, value);
     }
 }
 
