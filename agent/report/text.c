@@ -702,7 +702,7 @@ static void put_locks(struct text *t)
         if (lock->owner_tid != 0)
             put_tid(t, lock->owner_tid);
         else
-            out_text(t->out, "not known");
+            out_text(t->out, "none proven");
         out_text(t->out, "  ");
         out_unsigned(t->out, lock->n_waiters);
         out_text(t->out, lock->n_waiters == 1 ? " waiter:" : " waiters:");
