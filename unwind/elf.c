@@ -177,7 +177,8 @@ enum elf_status elf_read_image(const struct elf_reader *reader, uint64_t base, s
     image.end = image.bias + scan.high;
     image.machine = ehdr.e_machine;
     image.type = ehdr.e_type;
-    if (image.start > image.end || image.end > ADDRESS_LIMIT)
+    /* Segments are mapped by pages: addresses and file offsets agree below that (gABI, p_align). */
+    if ((image.bias & PAGE_MASK) != 0 || image.start > image.end || image.end > ADDRESS_LIMIT)
         return ELF_MALFORMED;
     if (scan.frame.p_memsz > 0 && within(&scan, &scan.frame)) {
         image.eh_frame_hdr = image.bias + scan.frame.p_vaddr;

@@ -65,6 +65,11 @@ bool rule_from_row(const struct uw_arch *arch, uint64_t pc, const struct cfi_row
     int64_t low, high, pushed = -arch->return_address_offset / 8;
     bool pushed_implied = pushed > 0 && row->rule[arch->return_address] == CFI_UNSPECIFIED;
 
+    if (pc != 0 && row->rule[arch->return_address] == CFI_UNDEFINED) {
+        rule.return_slot = RULE_OUTERMOST;
+        *ret_rule = rule;
+        return true;
+    }
     if (pc == 0 || row->cfa_kind != CFI_CFA_REGISTER || row->cfa_register >= arch->n_regs ||
         row->cfa_value != (int32_t)row->cfa_value || row->ra_signed)
         return false;
@@ -124,6 +129,8 @@ enum uw_status rule_step(const struct uw_space *space, const struct uw_rule *rul
     const struct uw_arch *arch = space->arch;
     uint64_t words[RULE_MAX_WORDS], readable = ~UINT64_C(0), cfa, pc;
 
+    if (rule->return_slot == RULE_OUTERMOST)
+        return UW_END;
     if (!uw_regs_known(&cursor->regs, rule->cfa_register))
         return UW_REGISTER_UNKNOWN;
     cfa = cursor->regs.value[rule->cfa_register] + (uint64_t)(int64_t)rule->cfa_offset;

@@ -19,7 +19,10 @@
  * saved[k]       = slot[k] ? word[slot[k] - 1] : the callee's
  * return address = return_slot ? word[return_slot - 1] : the callee's
  * stack pointer  = CFA; everything else is unknown in the caller
+ * return_slot RULE_OUTERMOST: there is no caller, nothing else counts. Every walk ends in such a row (_start, clone).
  */
+#define RULE_OUTERMOST 0xff
+
 struct uw_rule {
     uint64_t pc; /* lookup address; 0: empty */
     int32_t cfa_offset;
