@@ -16,12 +16,13 @@
 #include "unwind/cfi.h"
 #include "unwind/ehframe.h"
 #include "unwind/expr.h"
+#include "unwind/rule.h"
 
 #define N_COMPARED_REGS 17
 #define MAX_SHOWN 20
 
 struct counts {
-    size_t fdes, rows, rules, expressions, lookups, differences;
+    size_t fdes, rows, rules, expressions, compact, lookups, scans, differences;
 };
 
 static struct counts total;
@@ -233,6 +234,37 @@ static bool is_known_default(unsigned reg, enum outcome theirs)
     return (reg == 0 && theirs == SAME) || (reg == 3 && theirs == UNDEFINED);
 }
 
+/* Where the rule says a register is saved; CFA-relative, 0: it is not. */
+static int64_t rule_offset(const struct uw_rule *rule, unsigned slot)
+{
+    return slot == 0 ? 0 : -8 * (int64_t)rule->depth + 8 * ((int64_t)slot - 1);
+}
+
+static void compare_rule(struct counts *c, const struct cfi_row *row)
+{
+    const struct uw_arch *arch = &uw_arch_x86_64;
+    struct uw_rule rule;
+
+    if (!rule_from_row(arch, row->start, row, &rule))
+        return;
+    c->compact++;
+    if ((rule.return_slot == RULE_OUTERMOST) != (row->rule[16] == CFI_UNDEFINED))
+        differ(c, row, "the end of the compact rule");
+    if (rule.return_slot == RULE_OUTERMOST)
+        return;
+    if (rule.pc != row->start || rule.cfa_register != row->cfa_register || rule.cfa_offset != row->cfa_value)
+        differ(c, row, "the CFA of the compact rule");
+    if (rule_offset(&rule, rule.return_slot) != (row->rule[16] == CFI_OFFSET ? row->value[16] : -8))
+        differ(c, row, "the return address of the compact rule");
+    for (unsigned k = 0; k < arch->n_saved; k++) {
+        unsigned reg = arch->saved[k];
+
+        if (rule.slot[k] > rule.n_words ||
+            rule_offset(&rule, rule.slot[k]) != (row->rule[reg] == CFI_OFFSET ? row->value[reg] : 0))
+            differ(c, row, "a register of the compact rule");
+    }
+}
+
 static void compare_row(struct counts *c, const struct uw_space *space, const struct cfi_row *row,
                         Dwarf_Frame *frame)
 {
@@ -286,6 +318,7 @@ static void compare_fde(struct counts *c, const struct uw_space *space, const st
         if (fde->cie.signal_frame != signal_frame || fde->cie.return_address != (uint64_t)ra)
             differ(c, &row, "signal frame mark or return address column");
         compare_row(c, space, &row, frame);
+        compare_rule(c, &row);
         c->rows++;
         free(frame);
         if (row.end <= pc)
@@ -304,6 +337,21 @@ static void compare_lookup(struct counts *c, const struct file_image *image, con
     if (eh_find_fde(&image->space, &image->module, pc, &found) != UW_OK || found.start != fde->start ||
         found.end != fde->end || found.program != fde->program || found.cie.address != fde->cie.address)
         differ(c, &row, "lookup");
+}
+
+/* A scan is linear: some FDEs from all over the file stand for the others. */
+#define N_SCANS 40
+
+static void compare_scan(struct counts *c, const struct file_image *image, const struct eh_fde *fde)
+{
+    struct uw_module module = image->module;
+    struct eh_fde found;
+    struct cfi_row row = {.start = fde->start};
+
+    c->scans++;
+    module.eh_frame_hdr_size = 0;
+    if (eh_find_fde(&image->space, &module, fde->end - 1, &found) != UW_OK || found.program != fde->program)
+        differ(c, &row, "scan");
 }
 
 static size_t count_fdes(Elf *elf, uint64_t address)
@@ -337,6 +385,7 @@ static struct counts compare_file(const char *path)
     struct counts c = {};
     struct eh_record record = {};
     uint64_t at, limit;
+    size_t n, step;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
     Dwarf_CFI *cfi = dwarf_getcfi_elf(elf);
@@ -348,6 +397,8 @@ static struct counts compare_file(const char *path)
     image.space.read_stack = read_made_up;
     at = image.module.eh_frame;
     limit = at + image.module.eh_frame_size;
+    n = count_fdes(elf, image.file.eh_frame);
+    step = n / N_SCANS + 1;
     while (at + 4 <= limit &&
            eh_read_record(&image.space, at, limit, &record, record.fde.cie.address) == UW_OK &&
            record.next != 0) {
@@ -358,9 +409,11 @@ static struct counts compare_file(const char *path)
         compare_fde(&c, &image.space, &record.fde, cfi);
         compare_lookup(&c, &image, &record.fde, record.fde.start);
         compare_lookup(&c, &image, &record.fde, record.fde.end - 1);
+        if (c.fdes % step == 1 || step == 1)
+            compare_scan(&c, &image, &record.fde);
     }
-    if (c.fdes == 0 || c.fdes != count_fdes(elf, image.file.eh_frame)) {
-        printf("# FDEs: %zu here, %zu in libdw\n", c.fdes, count_fdes(elf, image.file.eh_frame));
+    if (c.fdes == 0 || c.fdes != n) {
+        printf("# FDEs: %zu here, %zu in libdw\n", c.fdes, n);
         c.differences++;
     }
     dwarf_cfi_end(cfi);
@@ -383,8 +436,9 @@ int main(int argc, char **argv)
             continue;
         }
         c = compare_file(argv[i]);
-        printf("# %zu FDEs, %zu rows, %zu rules, %zu expressions, %zu lookups, %zu differences\n", c.fdes,
-               c.rows, c.rules, c.expressions, c.lookups, c.differences);
+        printf("# %zu FDEs, %zu rows (%zu compact), %zu rules, %zu expressions, %zu lookups, %zu scans: %zu "
+               "differences\n",
+               c.fdes, c.rows, c.compact, c.rules, c.expressions, c.lookups, c.scans, c.differences);
         printf("%sok %d - %s\n", c.differences ? "not " : "", ++number, argv[i]);
         total.rows += c.rows;
         total.rules += c.rules;

@@ -63,6 +63,7 @@ static const struct row rows[] = {
     {"register", 0, P(0x09, 3, 12), RSP_8, CFI_REGISTER, 12, ALL},
     {"restore", 0, P(0x83, 2, 0xc3), RSP_8, NO_RULE, ALL},
     {"restore_extended", 0, P(0x83, 2, 0x06, 3), RSP_8, NO_RULE, ALL},
+    {"restore goes back to the CIE's rule (of 16)", 0, P(0x90, 3, 0xd0), RSP_8, NO_RULE, ALL},
     {"def_cfa", 0, P(0x0c, 6, 16), UW_OK, 6, 16, NO_RULE, ALL},
     {"def_cfa_sf", 0, P(0x12, 6, 0x7e), UW_OK, 6, 16, NO_RULE, ALL},
     {"def_cfa_register", 0, P(0x0d, 6), UW_OK, 6, 8, NO_RULE, ALL},

@@ -114,9 +114,10 @@ static const struct cie_row cies[] = {
     CIE("version 1", UW_OK, 0x1b, false, 16, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b),
     CIE("version 3, column is ULEB128", UW_OK, 0x1b, false, 16, 3, 'z', 'R', 0, 1, 0x78, 0x90, 0, 1, 0x1b),
     CIE("version 4", UW_OK, 0x1b, false, 16, 4, 'z', 'R', 0, 8, 0, 1, 0x78, 16, 1, 0x1b),
-    CIE("version 4, 32-bit addresses", UW_BAD_CFI, 0, false, 0, 4, 'z', 'R', 0, 4, 0, 1, 0x78, 16, 1, 0x1b),
-    CIE("version 4, segments", UW_BAD_CFI, 0, false, 0, 4, 'z', 'R', 0, 8, 1, 1, 0x78, 16, 1, 0x1b),
-    CIE("version 2", UW_BAD_CFI, 0, false, 0, 2, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b),
+    CIE("version 4, 32-bit addresses", UW_BAD_CFI, 0x1b, false, 0, 4, 'z', 'R', 0, 4, 0, 1, 0x78, 16, 1,
+        0x1b),
+    CIE("version 4, segments", UW_BAD_CFI, 0x1b, false, 0, 4, 'z', 'R', 0, 8, 1, 1, 0x78, 16, 1, 0x1b),
+    CIE("version 2", UW_BAD_CFI, 0x1b, false, 0, 2, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b),
     CIE("no augmentation: absptr", UW_OK, 0x00, false, 16, 1, 0, 1, 0x78, 16),
     CIE("gcc 2", UW_OK, 0x00, false, 16, 1, 'e', 'h', 0, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0x78, 16),
     CIE("signal frame", UW_OK, 0x1b, true, 16, 1, 'z', 'R', 'S', 0, 1, 0x78, 16, 1, 0x1b),
@@ -129,11 +130,11 @@ static const struct cie_row cies[] = {
         0x1b),
     CIE("unknown letter behind z", UW_OK, 0x1b, false, 16, 1, 'z', 'R', '?', 0, 1, 0x78, 16, 3, 0x1b, 9, 9),
     CIE("unknown letter without z", UW_BAD_CFI, 0, false, 0, 1, '?', 0, 1, 0x78, 16),
-    CIE("data longer than its size", UW_BAD_CFI, 0, false, 0, 1, 'z', 'R', 'L', 0, 1, 0x78, 16, 1, 0x1b,
+    CIE("data longer than its size", UW_BAD_CFI, 0x1b, false, 0, 1, 'z', 'R', 'L', 0, 1, 0x78, 16, 1, 0x1b,
         0x1b),
-    CIE("size beyond the record", UW_BAD_CFI, 0, false, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 0x7f, 0x1b),
-    CIE("endless letters", UW_BAD_CFI, 0, false, 0, 1, 'z', 'R', 'R', 'R', 'R', 'R', 'R', 'R', 'R', 'R', 'R',
-        'R', 'R', 'R', 'R', 'R', 'R', 'R', 0, 1, 0x78, 16, 1, 0x1b),
+    CIE("size beyond the record", UW_BAD_CFI, 0x1b, false, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 0x7f, 0x1b),
+    CIE("endless letters", UW_BAD_CFI, 0x1b, false, 0, 1, 'z', 'R', 'R', 'R', 'R', 'R', 'R', 'R', 'R', 'R',
+        'R', 'R', 'R', 'R', 'R', 'R', 'R', 'R', 0, 1, 0x78, 16, 1, 0x1b),
 };
 
 static void emit_cie_row(struct emit *e, const struct cie_row *row)
@@ -324,6 +325,7 @@ Test(ehframe, scans_where_there_is_no_usable_table)
     expect_all_found(100, "no table");
     build(100, 0x03, 0x3b);
     t.f.modules[0].eh_frame_hdr_size -= 8;
+    t.f.tables[1].size -= 8;
     expect_all_found(100, "truncated table");
     build(100, 0x03, 0x3b);
     t.f.modules[0].eh_frame_hdr_size = 0;

@@ -127,6 +127,15 @@ Test(elf, images_that_lie)
     cr_expect(eq(int, image(&i), ELF_MALFORMED), "the header is not mapped");
 }
 
+Test(elf, image_that_no_loader_could_map_there)
+{
+    struct elf_image i;
+
+    built_init(&b);
+    b.phdr[0].p_vaddr += 0x10;
+    cr_assert(eq(int, image(&i), ELF_MALFORMED));
+}
+
 /* The image is still good for its range where a detail lies outside. */
 Test(elf, details_outside_the_image_are_dropped)
 {

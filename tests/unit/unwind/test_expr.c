@@ -74,6 +74,7 @@ static const struct row rows[] = {
     OK("shr is logical", 1, M1, 0x08, 63, 0x25),
     OK("shra", -1, M1, 0x08, 63, 0x26),
     OK("shra by 200", -1, M1, 0x08, 200, 0x26),
+    OK("shra by 200 of a positive number", 0, 0x0a, 0, 1, 0x08, 200, 0x26),
     OK("xor", 6, 0x35, 0x33, 0x27),
     OK("eq", 1, 0x33, 0x33, 0x29),
     OK("ge", 1, 0x33, M1, 0x2a),

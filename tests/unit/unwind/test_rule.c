@@ -84,6 +84,19 @@ Test(rule, return_address_without_a_rule_lies_below_the_cfa)
     cr_assert(eq(u16, rule_of(&row).depth, 3));
 }
 
+Test(rule, outermost_frame_needs_no_cfa)
+{
+    struct cfi_row row = {.cfa_kind = CFI_CFA_NONE};
+    struct fixture f;
+    struct uw_cursor c = {};
+    struct uw_rule rule;
+
+    row.rule[16] = CFI_UNDEFINED;
+    rule = rule_of(&row);
+    fixture_init(&f);
+    cr_assert(eq(int, rule_step(&f.space, &rule, &c), UW_END));
+}
+
 /* One change each to a row that would do. */
 static const struct {
     const char *name;
@@ -91,7 +104,6 @@ static const struct {
     uint8_t rule;
     int64_t value;
 } odd[] = {
-    {"undefined return address ends the stack", 16, CFI_UNDEFINED, 0},
     {"return address in a register", 16, CFI_REGISTER, 5},
     {"return address the same", 16, CFI_SAME_VALUE, 0},
     {"callee-saved undefined", 3, CFI_UNDEFINED, 0},
@@ -127,6 +139,9 @@ Test(rule, odd_rows_are_refused)
     row = row_of(7, 16);
     row.cfa_kind = CFI_CFA_EXPRESSION;
     cr_expect(not(rule_from_row(&uw_arch_x86_64, PC, &row, &rule)), "CFA by expression");
+    row = row_of(7, 16);
+    row.ra_signed = true;
+    cr_expect(not(rule_from_row(&uw_arch_x86_64, PC, &row, &rule)), "signed return address (AArch64)");
     row = row_of(7, 16);
     cr_expect(not(rule_from_row(&uw_arch_x86_64, 0, &row, &rule)), "pc 0 is the mark of an empty slot");
 }

@@ -173,6 +173,11 @@ Test(step, return_address_in_a_register)
     cr_assert(eq(int, step(), UW_OK));
     cr_assert(eq(u64, w.c.regs.pc, PLAIN + 3));
     cr_assert(not(uw_regs_known(&w.c.regs, 5)), "caller-saved");
+
+    w.c.regs.pc = RA_IN_RDI;
+    w.c.pc_kind = UW_PC_EXACT;
+    uw_regs_set(&w.c.regs, 5, 0);
+    cr_assert(eq(int, step(), UW_END));
 }
 
 Test(step, register_that_cannot_be_recovered_is_unknown)
@@ -583,8 +588,23 @@ Test(step, odd_rows_are_not_cached)
 {
     world_init();
     use_cache();
+    w.c.regs.pc = RA_IN_RDI;
+    uw_regs_set(&w.c.regs, 5, PLAIN + 3);
+    cr_assert(eq(int, step(), UW_OK));
+    cr_assert(eq(u64, rule_cache_slot(w.cache, RA_IN_RDI)->pc, 0));
+    free(w.cache);
+}
+
+Test(step, outermost_frame_is_cached)
+{
+    size_t reads;
+
+    world_init();
+    use_cache();
     w.c.regs.pc = OUTERMOST;
     cr_assert(eq(int, step(), UW_END));
-    cr_assert(eq(u64, rule_cache_slot(w.cache, OUTERMOST)->pc, 0));
+    reads = w.f.n_table_reads;
+    cr_assert(eq(int, step(), UW_END));
+    cr_assert(eq(sz, w.f.n_table_reads, reads));
     free(w.cache);
 }
