@@ -202,7 +202,7 @@ Test(text, threads_that_differ_in_what_is_printed_are_not_grouped)
     m->frames[b].trust = UW_TRUST_INFERRED;
     model_thread(m, 101, "w", model_stack(m, (int)a, -1));
     model_thread(m, 102, "w", model_stack(m, (int)b, -1));
-    model_thread(m, 103, "w", 0)->state = 'D';
+    model_thread(m, 103, "w", 0)->state = 'T';
     model_waiter(m, 104, "w", 0x4000, 200);
     model_waiter(m, 105, "w", 0x4040, 200);
     model_thread(m, 200, "owner", -1);
