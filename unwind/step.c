@@ -215,7 +215,7 @@ static enum uw_status step_by_frame_pointer(const struct uw_space *space, const 
     if (fp % 8 != 0 || fp < cursor->regs.value[arch->stack_pointer] || fp > UINT64_MAX - sizeof(link) ||
         !rule_advances(arch, cursor, fp + sizeof(link)))
         return UW_NO_CFI;
-    if (!space->read_stack(space->context, fp, link, sizeof(link)) || link[1] == 0)
+    if (!space->read_stack(space->context, fp, link, sizeof(link)))
         return UW_NO_CFI;
     if (!space->find_module(space->context, link[1] - 1) || arch->call_before(space, link[1]) == UW_CALL_NO)
         return UW_NO_CFI;

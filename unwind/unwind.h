@@ -26,7 +26,7 @@ enum uw_status {
     UW_STATUS_N
 };
 
-/* How the registers of a frame were found. */
+/* How the registers of a frame were found. In a walk it never rises again: a caller is known no better than its callee. */
 enum uw_trust {
     UW_TRUST_CONTEXT,       /* the thread's own registers, or restored from a signal frame */
     UW_TRUST_CFI,

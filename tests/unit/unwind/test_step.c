@@ -448,8 +448,7 @@ static const struct {
     const char *name;
     uint64_t rbp, cfa, return_address;
 } bad_links[] = {
-    {"unaligned", SP + 17, 0, CALL_DIRECT},
-    {"below the stack pointer", SP - 16, 0, CALL_DIRECT},
+    {"below the stack", SP - 0x100, 0, CALL_DIRECT},
     {"below the frame before", SP + 16, SP + 32, CALL_DIRECT},
     {"not readable", SP + 0x100000, 0, CALL_DIRECT},
     {"at the end of the address space", UINT64_MAX - 7, 0, CALL_DIRECT},
@@ -470,6 +469,30 @@ Test(step, frame_pointers_that_are_none)
         uw_regs_set(&w.c.regs, UW_X86_64_RBP, bad_links[i].rbp);
         fixture_stack(&w.f, SP, words, 5);
         cr_expect(eq(int, step(), UW_NO_CFI), "%s", bad_links[i].name);
+    }
+}
+
+/* A good link but for its place. */
+Test(step, frame_pointers_in_the_wrong_place)
+{
+    static const struct {
+        const char *name;
+        int64_t rbp;
+        enum uw_status status;
+    } rows[] = {
+        {"at the stack pointer", 0, UW_OK}, {"one word below", -8, UW_NO_CFI}, {"unaligned", 17, UW_NO_CFI}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint8_t bytes[64] = {0};
+        uint64_t link[2] = {SP + 64, CALL_DIRECT};
+
+        world_init();
+        code_with_calls();
+        memcpy(bytes + 16 + rows[i].rbp, link, sizeof(link));
+        w.f.stacks[w.f.n_stacks++] = (struct region){SP - 16, bytes, sizeof(bytes)};
+        w.c.regs.pc = NO_CFI + 0x10;
+        uw_regs_set(&w.c.regs, UW_X86_64_RBP, SP + (uint64_t)rows[i].rbp);
+        cr_expect(eq(int, step(), rows[i].status), "%s", rows[i].name);
     }
 }
 
