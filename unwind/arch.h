@@ -17,6 +17,7 @@ enum uw_call { UW_CALL_NO, UW_CALL_YES, UW_CALL_UNREADABLE };
 struct uw_arch {
     uint8_t n_regs; /* registers with higher DWARF numbers are not followed */
     uint8_t stack_pointer, frame_pointer, return_address; /* DWARF numbers */
+    uint8_t pc_register; /* the DWARF number that stands for the frame's own pc; UW_N_REGS: none does */
     /* Where the call instruction leaves the return address, seen from the CFA; 0: in the register. */
     int8_t return_address_offset;
     uint8_t ra_sign_state; /* pseudo register of DW_CFA_AARCH64_negate_ra_state; 0: none */

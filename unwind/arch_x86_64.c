@@ -189,6 +189,7 @@ const struct uw_arch uw_arch_x86_64 = {
     .frame_pointer = UW_X86_64_RBP,
     .return_address = UW_X86_64_RA,
     .return_address_offset = -8,
+    .pc_register = UW_X86_64_RA, /* linkers say "rip" so in the CFI of PLT entries */
     .preserved = PRESERVED,
     .n_saved = 6,
     .saved = {3, 6, 12, 13, 14, 15},

@@ -5,6 +5,7 @@
  */
 #include "unwind/expr.h"
 
+#include "unwind/arch.h"
 #include "unwind/span.h"
 
 enum {
@@ -115,7 +116,9 @@ static void rotate(struct stack_machine *m)
 
 static void push_register(struct stack_machine *m, uint64_t reg, int64_t offset)
 {
-    if (reg < UW_N_REGS && uw_regs_known(m->regs, (unsigned)reg))
+    if (reg == m->span.space->arch->pc_register)
+        push(m, m->regs->pc + (uint64_t)offset);
+    else if (reg < UW_N_REGS && uw_regs_known(m->regs, (unsigned)reg))
         push(m, m->regs->value[reg] + (uint64_t)offset);
     else
         span_fail(&m->span, UW_REGISTER_UNKNOWN);

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     fuzz_world_init(&w, input_piece(&in, FUZZ_TABLE, in.size), stack);
     uw_regs_set(&regs, UW_X86_64_RSP, FUZZ_STACK);
-    uw_regs_set(&regs, UW_X86_64_RA, FUZZ_TABLE + 0x8000);
+    regs.pc = FUZZ_TABLE + 0x8000;
     status = expr_evaluate(&w.space, FUZZ_TABLE, &regs, form & 1 ? &cfa : NULL, &value);
     CHECK(status == UW_OK || value == 0x5a5a);
     CHECK(expr_evaluate(&w.space, FUZZ_TABLE, &regs, form & 1 ? &cfa : NULL, &again) == status &&

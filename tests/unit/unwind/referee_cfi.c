@@ -147,6 +147,8 @@ static struct uw_regs made_up_regs(void)
 
     for (unsigned reg = 0; reg < UW_N_REGS; reg++)
         uw_regs_set(&regs, reg, reg_value(reg));
+    uw_regs_forget(&regs, 16);
+    regs.pc = reg_value(16);
     return regs;
 }
 

@@ -13,15 +13,15 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static bool read_memory(const struct self *self, uint64_t address, void *to, size_t size)
+static bool read_memory(const struct self *self, pid_t pid, uint64_t address, void *to, size_t size)
 {
     struct iovec local = {to, size}, remote = {(void *)(uintptr_t)address, size};
 
-    if (self->direct) {
+    if (self->direct && pid == 0) {
         memcpy(to, (const void *)(uintptr_t)address, size);
         return true;
     }
-    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
+    return process_vm_readv(pid ? pid : getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
 }
 
 static bool read_stack(void *context, uint64_t address, void *to, size_t size)
@@ -29,7 +29,7 @@ static bool read_stack(void *context, uint64_t address, void *to, size_t size)
     struct self *self = context;
 
     self->n_stack_reads++;
-    return read_memory(self, address, to, size);
+    return read_memory(self, self->stack_of, address, to, size);
 }
 
 static bool read_table(void *context, uint64_t address, void *to, size_t size)
@@ -37,7 +37,7 @@ static bool read_table(void *context, uint64_t address, void *to, size_t size)
     struct self *self = context;
 
     self->n_table_reads++;
-    return read_memory(self, address, to, size);
+    return read_memory(self, 0, address, to, size);
 }
 
 static const struct uw_module *find_module(void *context, uint64_t address)
@@ -62,7 +62,7 @@ static bool read_image(void *context, uint64_t offset, void *to, size_t size)
 {
     const struct image_at *at = context;
 
-    return read_memory(at->self, at->base + offset, to, size);
+    return read_memory(at->self, 0, at->base + offset, to, size);
 }
 
 static void add_module(struct self *self, const char *name, uint64_t base)

@@ -7,6 +7,7 @@
 #define TESTS_UNIT_UNWIND_SELF_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "unwind/elf.h"
 #include "unwind/unwind.h"
@@ -24,7 +25,8 @@ struct self {
     struct self_module modules[SELF_MAX_MODULES];
     size_t n_modules;
     size_t n_table_reads, n_stack_reads;
-    bool direct; /* memcpy instead of process_vm_readv: for benchmarks */
+    bool direct;    /* memcpy instead of process_vm_readv: for benchmarks */
+    pid_t stack_of; /* a child whose stack is meant, 0: ours. It has our modules at our addresses. */
 };
 
 /* Finds all modules through elf_read_image(). The result points into itself: not copyable. */

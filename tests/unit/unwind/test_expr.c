@@ -32,7 +32,7 @@ struct row {
         name, sizeof((uint8_t[]){__VA_ARGS__}), {__VA_ARGS__}, 0xdead, status \
     }
 
-/* rsp is 0x9000, rbx is not known; the stack holds 0x1111222233334444 and 0x5555. */
+/* pc is 0x1234c, rsp is 0x9000, rbx is not known; the stack holds 0x1111222233334444 and 0x5555. */
 static const struct row rows[] = {
     OK("lit0", 0, 0x30),
     OK("lit31", 31, 0x4f),
@@ -93,8 +93,8 @@ static const struct row rows[] = {
     OK("deref", 0x1111222233334444, 0x77, 0, 0x06),
     OK("deref_size", 0x3333, 0x77, 2, 0x94, 2),
     OK("nop", 1, 0x31, 0x96),
-    /* .plt of libc 2.36: rsp + 8 + ((rip & 15) >= 11) * 8, here with lit12 for rip */
-    OK("PLT", 0x9010, 0x77, 8, 0x3c, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22),
+    /* .plt by GNU ld: rsp + 8 + ((rip & 15) >= 11) * 8, with 16 for rip */
+    OK("PLT", 0x9010, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22),
 
     {"empty", 0, {0}, 0xdead, UW_BAD_CFI},
     FAILS("operand cut off", UW_BAD_CFI, 0x0c, 1, 2),
@@ -133,6 +133,7 @@ static enum uw_status evaluate(const struct row *row, const uint64_t *initial, s
     fixture_table(&f, BASE, e.bytes, e.n - cut);
     fixture_stack(&f, STACK, words, 2);
     uw_regs_set(&regs, UW_X86_64_RSP, STACK);
+    regs.pc = 0x1234c;
     return expr_evaluate(&f.space, BASE, &regs, initial, ret);
 }
 
