@@ -23,6 +23,7 @@
 #include "cli/endpoint.h"
 
 #define YOUNG_NANOS UINT64_C(1000000000)
+#define BUSY_NANOS UINT64_C(1000000000) /* how long a full queue of connections is tried again */
 #define RETRY_NANOS 20000000L
 #define N_DIRECTORIES 8
 
@@ -219,7 +220,7 @@ static enum endpoint_result try_directory(int root, const char *path, const stru
         snprintf(cause, sizeof(cause), "the socket in %.300s is served by another process", path);
         fail(failure, cause,
              "do not trust what answers there; start the program with a PROBE_DIR of its own");
-        return ENDPOINT_NO_AGENT;
+        return ENDPOINT_NOT_PERMITTED; /* waiting longer would not make it another */
     }
     *ret_fd = fd;
     return ENDPOINT_OK;
@@ -380,13 +381,15 @@ enum endpoint_result endpoint_connect(const struct process_facts *facts, int *re
 
     memset(failure, 0, sizeof(*failure));
     for (;;) {
-        directories =
-            endpoint_directories(&now); /* again each time: between fork and exec it is the parent's */
+        /* Again each time: between fork and exec the environment is the parent's. */
+        directories = endpoint_directories(&now);
         result = try_all(&now, directories, ret_fd, failure);
         endpoint_free_directories(directories);
-        if (result != ENDPOINT_NO_AGENT || now.up_nanos >= YOUNG_NANOS)
+        if (!(result == ENDPOINT_NO_AGENT && now.up_nanos < YOUNG_NANOS) &&
+            !(result == ENDPOINT_SILENT && now.up_nanos - facts->up_nanos < BUSY_NANOS))
             break;
         nanosleep(&pause, NULL);
+        memset(failure, 0, sizeof(*failure));
         if (procfs_facts(facts->pid, &now) < 0 || now.start_ticks != facts->start_ticks) {
             fail(failure, "the process ended", "nothing is left to dump");
             return ENDPOINT_NO_PROCESS;
