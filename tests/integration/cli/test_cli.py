@@ -369,6 +369,7 @@ def several(t):
     result = t.ctl("dump", "-f", "json", good.pid, bad.pid)
     equal(result.returncode, 4, "exit status")
     equal([process["pid"] for process in json.loads(result.stdout)["processes"]], [good.pid], "pids")
+    equal(t.ctl("dump", bad.pid, good.pid).returncode, 4, "exit status in the other order")
     text = t.ctl("dump", good.pid, good.pid)
     equal(text.stdout.count("1 thread:"), 1, "a target named twice is dumped once")
 
