@@ -7,6 +7,7 @@
 #define TESTS_UNIT_UNWIND_ELF_BUILDER_H
 
 #include <elf.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "unwind/elf.h"
@@ -108,6 +109,9 @@ static inline bool bytes_read(void *context, uint64_t offset, void *to, size_t s
 {
     const struct bytes *b = context;
 
+    /* A reader may add the two without looking. */
+    if (offset + size < offset)
+        abort();
     if (offset > b->size || size > b->size - offset)
         return false;
     memcpy(to, (const uint8_t *)b->bytes + offset, size);

@@ -155,6 +155,7 @@ Test(elf, notes_that_lie)
         const char *name;
         Elf64_Nhdr header;
         char owner[5];
+        size_t segment; /* 0: as it is */
     } rows[] = {
         {"other owner", {4, 20, NT_GNU_BUILD_ID}, "GNX"},
         {"other type", {4, 20, 1}, "GNU"},
@@ -162,6 +163,7 @@ Test(elf, notes_that_lie)
         {"huge", {4, UINT32_MAX, NT_GNU_BUILD_ID}, "GNU"},
         {"huge name", {UINT32_MAX, 20, NT_GNU_BUILD_ID}, "GNU"},
         {"empty", {4, 0, NT_GNU_BUILD_ID}, "GNU"},
+        {"longer than any build-id", {4, ELF_BUILD_ID_MAX + 1, NT_GNU_BUILD_ID}, "GNU", 200},
     };
 
     for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
@@ -170,6 +172,8 @@ Test(elf, notes_that_lie)
         built_init(&b);
         b.note.header = rows[k].header;
         memcpy(b.note.name, rows[k].owner, 4);
+        if (rows[k].segment)
+            b.phdr[1].p_memsz = rows[k].segment;
         cr_expect(eq(int, image(&i), ELF_OK), "%s", rows[k].name);
         cr_expect(eq(sz, i.build_id_size, 0), "%s", rows[k].name);
     }
