@@ -59,6 +59,8 @@ int main(int argc, char **argv)
         runs += replay(bytes, size);
         files++;
     }
+    if (dir)
+        closedir(dir);
     printf("1..1\n%sok 1 - %zu files, %zu runs\n", files == 0 ? "not " : "", files, runs);
     return files == 0;
 }
