@@ -52,7 +52,7 @@ struct fields {
     bool bad;
 };
 
-static void *keep(struct decoder *decoder, size_t size)
+void *decoder_keep(struct decoder *decoder, size_t size)
 {
     struct chunk *chunk = decoder->chunks;
     size_t start = chunk ? (chunk->used + 15) & ~(size_t)15 : 0;
@@ -72,10 +72,10 @@ static void *keep(struct decoder *decoder, size_t size)
     return chunk->bytes + start;
 }
 
-static const char *keep_text(struct decoder *decoder, const char *text)
+const char *decoder_keep_text(struct decoder *decoder, const char *text)
 {
     size_t size = strlen(text) + 1;
-    char *copy = keep(decoder, size);
+    char *copy = decoder_keep(decoder, size);
 
     return copy ? memcpy(copy, text, size) : "";
 }
@@ -168,7 +168,7 @@ static const char *get_word(struct fields *f, const char *key)
 
 static const char *get_text(struct fields *f, const char *key)
 {
-    return keep_text(f->decoder, get_word(f, key));
+    return decoder_keep_text(f->decoder, get_word(f, key));
 }
 
 /* Absent or null gives otherwise. */
@@ -254,7 +254,7 @@ void decoder_add_why(struct decoder *decoder, const char *text)
 
     if (!grow((void **)&process->why, process->n_why, &decoder->room_why, sizeof(*process->why)))
         return;
-    process->why[process->n_why++] = keep_text(decoder, text);
+    process->why[process->n_why++] = decoder_keep_text(decoder, text);
 }
 
 static void take_hello(struct fields *f)
@@ -343,7 +343,8 @@ static void take_stack(struct fields *f)
     for (e = 0; e < UW_STATUS_N && strcmp(end, word_end((enum uw_status)e)) != 0; e++)
         ;
     stack.end = e < UW_STATUS_N ? (enum uw_status)e : UW_BAD_CFI;
-    if (n > SNAPSHOT_MAX_FRAMES || (n > 0 && (frames = keep(f->decoder, n * sizeof(*frames))) == NULL))
+    if (n > SNAPSHOT_MAX_FRAMES ||
+        (n > 0 && (frames = decoder_keep(f->decoder, n * sizeof(*frames))) == NULL))
         f->bad = true;
     for (i = 0; i < n && !f->bad; i++) {
         json_object *id = json_object_array_get_idx(list, i);

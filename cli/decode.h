@@ -53,4 +53,8 @@ struct snapshot *decoder_finish(struct decoder *decoder);
 /* A sentence more in process.why; the text is copied. */
 void decoder_add_why(struct decoder *decoder, const char *text);
 
+/* Memory and text that live as long as the decoder. NULL, or "" for text: out of memory. */
+void *decoder_keep(struct decoder *decoder, size_t size);
+const char *decoder_keep_text(struct decoder *decoder, const char *text);
+
 #endif

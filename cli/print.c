@@ -104,8 +104,10 @@ void printer_add(struct printer *printer, struct snapshot *snapshot, const char 
     }
     if (!make_arena(&arena, snapshot))
         return;
-    explain_waits(snapshot);
-    explain_conclude(snapshot, &arena);
+    if (!printer->explained) {
+        explain_waits(snapshot);
+        explain_conclude(snapshot, &arena);
+    }
     if (printer->format == PRINT_JSON) {
         if (printer->json == NULL)
             printer->json = json_report_new(agent_version);

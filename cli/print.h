@@ -17,6 +17,7 @@ enum print_format { PRINT_TEXT, PRINT_JSON, PRINT_RAW };
 struct printer {
     enum print_format format;
     bool color;
+    bool explained; /* snapshots come with their explanation; see load.h */
     struct report_file file;
     struct json_object *json; /* the report so far */
     size_t n_printed;

@@ -10,16 +10,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <json-c/json.h>
+
 #include "cli/commands.h"
 #include "cli/decode.h"
 #include "cli/exit.h"
+#include "cli/load.h"
 #include "cli/options.h"
 #include "cli/print.h"
 
 const char show_help[] =
     "usage: probectl show [OPTION...] FILE|-\n"
     "\n"
-    "Prints a report saved with probectl dump -o FILE.jsonl, or by PROBE_OUTPUT.\n"
+    "Prints a report saved with probectl dump -o FILE.jsonl or FILE.json, or by PROBE_OUTPUT.\n"
     "\n"
     "  -f, --format text|json        what to print (default text)\n"
     "  -o, --output FILE             write to FILE.txt or FILE.json\n"
@@ -39,21 +42,25 @@ struct show {
     enum exit_code code;
 };
 
-static void finish_process(struct show *show)
+static void show_snapshot(struct show *show, struct snapshot *snapshot, const char *problem,
+                          const char *agent_version)
 {
-    struct snapshot *snapshot;
-
-    if (show->decoder == NULL)
-        return;
-    snapshot = decoder_finish(show->decoder);
-    if (decoder_problem(show->decoder) != NULL)
-        fprintf(stderr, "probectl: %s\n", decoder_problem(show->decoder));
+    if (problem != NULL)
+        fprintf(stderr, "probectl: %s\n", problem);
     if (snapshot->n_threads > 0)
-        printer_add(&show->printer, snapshot, decoder_agent_version(show->decoder), NULL, 0);
+        printer_add(&show->printer, snapshot, agent_version, NULL, 0);
     if (!snapshot->captured || snapshot->stats.threads_captured == 0)
         show->code = exit_worse(show->code, EXIT_NOTHING);
     else if (!snapshot->complete)
         show->code = exit_worse(show->code, EXIT_INCOMPLETE);
+}
+
+static void finish_process(struct show *show)
+{
+    if (show->decoder == NULL)
+        return;
+    show_snapshot(show, decoder_finish(show->decoder), decoder_problem(show->decoder),
+                  decoder_agent_version(show->decoder));
     decoder_free(show->decoder);
     show->decoder = NULL;
 }
@@ -72,26 +79,70 @@ static bool show_line(struct show *show, const char *line, size_t n)
     return true;
 }
 
-static bool show_stream(struct show *show, FILE *from)
+static bool show_stream(struct show *show, const char *text, size_t n)
 {
-    char *line = malloc(DECODE_LINE_MAX + 2);
-    size_t used = 0;
-    bool good = line != NULL;
-    int c;
+    const char *end;
+    bool good = true;
 
-    while (good && (c = getc_unlocked(from)) != EOF) {
-        if (used <= DECODE_LINE_MAX) /* one byte more than a record may have: the decoder then refuses it */
-            line[used++] = (char)c;
-        if (c != '\n')
-            continue;
-        line[used - 1] = used <= DECODE_LINE_MAX ? '\n' : line[used - 1];
-        good = show_line(show, line, used);
-        used = 0;
+    for (size_t at = 0; at < n && good; at += (size_t)(end - text) + 1 - at) {
+        end = memchr(text + at, '\n', n - at);
+        if (end == NULL)
+            end = text + n - 1;
+        good = show_line(show, text + at, (size_t)(end - text) + 1 - at);
     }
-    if (good && used > 0)
-        show_line(show, line, used);
     finish_process(show);
-    free(line);
+    return good;
+}
+
+static bool show_report(struct show *show, json_object *report)
+{
+    struct loaded loaded;
+
+    show->printer.explained = true;
+    for (size_t i = 0; i < load_n_processes(report); i++) {
+        if (!load_process(report, i, &loaded))
+            return false;
+        show_snapshot(show, loaded.snapshot, decoder_problem(loaded.decoder), NULL);
+        load_free(&loaded);
+    }
+    return true;
+}
+
+/* The whole input, malloc()ed; NULL when it cannot be read or is too long. */
+static char *read_all(FILE *from, size_t *ret_n)
+{
+    char *text = NULL, *bigger;
+    size_t used = 0, size = 0;
+
+    do {
+        if (size - used < 65536) {
+            size = size ? size * 2 : (size_t)1 << 20;
+            bigger = size <= 2 * DECODE_STREAM_MAX ? realloc(text, size) : NULL;
+            if (bigger == NULL) {
+                free(text);
+                return NULL;
+            }
+            text = bigger;
+        }
+        used += fread(text + used, 1, size - used, from);
+    } while (!feof(from) && !ferror(from));
+    *ret_n = used;
+    return text;
+}
+
+static bool show_file(struct show *show, FILE *from)
+{
+    json_object *report = NULL;
+    size_t n = 0;
+    char *text = read_all(from, &n);
+    bool good = text != NULL;
+
+    if (good && (n < sizeof(hello) - 1 || memcmp(text, hello, sizeof(hello) - 1) != 0))
+        report = load_parse(text, n);
+    if (good)
+        good = report != NULL ? show_report(show, report) : show_stream(show, text, n);
+    json_object_put(report);
+    free(text);
     return good;
 }
 
@@ -137,7 +188,7 @@ int command_show(int argc, char **argv)
     code = printer_open(&show.printer, format, output, color);
     if (code != 0)
         return code;
-    if (!show_stream(&show, from) || show.printer.n_printed == 0)
+    if (!show_file(&show, from) || show.printer.n_printed == 0)
         show.code = EXIT_NOTHING;
     if (!printer_close(&show.printer))
         show.code = EXIT_NOTHING;

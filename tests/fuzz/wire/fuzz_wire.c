@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The decoder of the wire and everything that works on what it made: explanation, text, JSON.
- * The first byte of the input says in what pieces the rest is fed. Zone: tests.
+ * The first byte of the input says in what pieces the rest is fed; 255: the rest is a JSON report. Zone: tests.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include "agent/report/text.h"
 #include "cli/decode.h"
 #include "cli/json.h"
+#include "cli/load.h"
 #include "cli/names.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -63,6 +64,21 @@ static void print(const struct snapshot *snapshot, struct arena *arena)
     json_object_put(json);
 }
 
+static void load(const char *text, size_t n, struct arena *arena)
+{
+    struct json_object *report = load_parse(text, n);
+    struct loaded loaded;
+
+    for (size_t i = 0; i < load_n_processes(report); i++) {
+        CHECK(load_process(report, i, &loaded));
+        arena->used = 0;
+        check_references(loaded.snapshot);
+        print(loaded.snapshot, arena);
+        load_free(&loaded);
+    }
+    json_object_put(report);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct decoder *decoder = decoder_new();
@@ -79,6 +95,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         decoder_feed(decoder, copy, n);
         free(copy);
     }
+    if (size > 1 && data[0] == 255)
+        load((const char *)data + 1, size - 1, &arena);
     snapshot = decoder_finish(decoder);
     check_references(snapshot);
     explain_waits(snapshot);

@@ -446,6 +446,31 @@ def show(t):
     equal(t.ctl("show", "/nonexistent").returncode, 2, "no file")
 
 
+@test("a JSON report shows as the stream it was made from")
+def show_json(t):
+    base = os.path.join(t.target_dir, "target-O2")
+    program = t.program([base, "deadlock2"])
+    t.await_socket(program.pid)
+    wait_until(lambda: "DEADLOCK" in t.ctl("dump", program.pid).stdout, "a deadlock")
+    stream, report = os.path.join(str(t.work), "d.jsonl"), os.path.join(str(t.work), "d.json")
+    t.ctl("dump", "-o", stream, program.pid)
+    made = t.ctl("show", "-f", "json", "-o", report, stream)
+    check(made.returncode in (0, 1), made.stderr)
+    equal(t.ctl("show", report).stdout, t.ctl("show", stream).stdout, "text")
+    again = json.loads(t.ctl("show", "-f", "json", report).stdout)["processes"]
+    once = json.loads(read_text(report))["processes"]
+    for process in again + once:
+        process.pop("ns_pid")
+    equal(again, once, "JSON")
+    pretty = subprocess.run([t.probectl, "show", "-"], input=json.dumps(json.loads(read_text(report)), indent=2),
+                            text=True, capture_output=True, timeout=20, check=False)
+    check(pretty.stdout.startswith("DEADLOCK"), pretty.stdout + pretty.stderr)
+    for broken in ('{"schema":"probe-report/1","processes":[{}]}', '{"schema":"probe-report/1","processes":[1]}',
+                   '{"schema":"probe-report/1"}', '{"schema":"probe-report/2","processes":[]}', "{}", "[]"):
+        equal(subprocess.run([t.probectl, "show", "-"], input=broken, text=True, capture_output=True, timeout=20,
+                             check=False).returncode, 2, broken)
+
+
 # The command line
 
 
