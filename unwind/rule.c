@@ -169,6 +169,8 @@ size_t uw_rule_cache_size(void)
 void uw_rule_cache_clear(struct uw_rule_cache *cache)
 {
     /* Only the keys count. A loop: no memset call for the compiler to place. */
-    for (size_t i = 0; i < sizeof(cache->rules) / sizeof(cache->rules[0]); i++)
-        cache->rules[i].pc = 0;
+    for (size_t i = 0; i < sizeof(cache->rules) / sizeof(cache->rules[0]); i++) {
+        for (size_t way = 0; way < RULE_CACHE_WAYS; way++)
+            cache->rules[i][way].pc = 0;
+    }
 }

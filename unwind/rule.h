@@ -19,7 +19,8 @@
  * saved[k]       = slot[k] ? word[slot[k] - 1] : the callee's
  * return address = return_slot ? word[return_slot - 1] : the callee's
  * stack pointer  = CFA; everything else is unknown in the caller
- * return_slot RULE_OUTERMOST: there is no caller, nothing else counts. Every walk ends in such a row (_start, clone).
+ * return_slot RULE_OUTERMOST: there is no caller, nothing else counts. Every walk ends in such a row (_start,
+ * clone).
  */
 #define RULE_OUTERMOST 0xff
 
@@ -35,18 +36,39 @@ struct uw_rule {
 
 _Static_assert(sizeof(struct uw_rule) == 32, "two rules share a cache line");
 
-/* 1024 rules (32 KiB): a thousand threads rarely stand on more than some hundred different return addresses.
+/*
+ * 1024 rules (32 KiB): a thousand threads rarely stand on more than some hundred different return addresses.
+ * Two ways, because two frames of one stack that keep throwing each other out would be looked up anew in
+ * every thread.
  */
-#define RULE_CACHE_BITS 10
+#define RULE_CACHE_BITS 9
+#define RULE_CACHE_WAYS 2
 
 struct uw_rule_cache {
-    struct uw_rule rules[1 << RULE_CACHE_BITS];
+    struct uw_rule rules[1 << RULE_CACHE_BITS][RULE_CACHE_WAYS];
 };
 
 /* Multiplying by 2^64 / golden ratio spreads addresses that differ in a few bits over the upper ones. */
-static inline struct uw_rule *rule_cache_slot(struct uw_rule_cache *cache, uint64_t pc)
+static inline struct uw_rule *rule_cache_set(struct uw_rule_cache *cache, uint64_t pc)
 {
-    return &cache->rules[(pc * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - RULE_CACHE_BITS)];
+    return cache->rules[(pc * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - RULE_CACHE_BITS)];
+}
+
+/* pc is not 0, which marks an empty place. */
+static inline const struct uw_rule *rule_cache_find(struct uw_rule_cache *cache, uint64_t pc)
+{
+    const struct uw_rule *set = rule_cache_set(cache, pc);
+
+    return set[0].pc == pc ? &set[0] : set[1].pc == pc ? &set[1] : NULL;
+}
+
+/* The newer one first, the older one goes. */
+static inline void rule_cache_add(struct uw_rule_cache *cache, const struct uw_rule *rule)
+{
+    struct uw_rule *set = rule_cache_set(cache, rule->pc);
+
+    set[1] = set[0];
+    set[0] = *rule;
 }
 
 /* rule_from_row() - false: the row is odd */

@@ -194,7 +194,7 @@ static enum uw_status step_by_fde(const struct uw_space *space, const struct uw_
         !rule_from_row(space->arch, pc, &row, &rule))
         return step_by_row(space, cursor, fde, &row, next);
     if (space->cache)
-        *rule_cache_slot(space->cache, pc) = rule;
+        rule_cache_add(space->cache, &rule);
     return rule_step(space, &rule, next);
 }
 
@@ -275,9 +275,9 @@ enum uw_status uw_step(const struct uw_space *space, struct uw_cursor *cursor)
     enum uw_status status;
 
     if (space->cache && pc != 0) {
-        const struct uw_rule *rule = rule_cache_slot(space->cache, pc);
+        const struct uw_rule *rule = rule_cache_find(space->cache, pc);
 
-        if (rule->pc == pc)
+        if (rule)
             return rule_step(space, rule, cursor);
     }
     next = *cursor;

@@ -247,16 +247,42 @@ Test(rule, failures_leave_the_cursor_alone)
     cr_assert(zero(int, memcmp(&c, &before, sizeof(c))));
 }
 
-Test(rule, cache_slots_are_inside)
+static struct uw_rule_cache cache;
+
+Test(rule, cache_sets_are_inside)
 {
-    static struct uw_rule_cache cache;
     uint64_t pc = 1;
 
     cr_assert(eq(sz, uw_rule_cache_size(), sizeof(cache)));
     for (int i = 0; i < 100000; i++) {
-        const struct uw_rule *slot = rule_cache_slot(&cache, pc);
+        const struct uw_rule *set = rule_cache_set(&cache, pc);
 
-        cr_assert(slot >= cache.rules && slot < cache.rules + sizeof(cache.rules) / sizeof(cache.rules[0]));
+        cr_assert(set >= &cache.rules[0][0] &&
+                  set < &cache.rules[0][0] + sizeof(cache) / sizeof(cache.rules[0][0]));
         pc = pc * 6364136223846793005u + 1442695040888963407u;
     }
+}
+
+/* Three addresses of one set: the oldest goes. */
+Test(rule, cache_keeps_two_of_a_set)
+{
+    struct uw_rule rules[3] = {{.pc = 0x1000}};
+    size_t n = 1;
+
+    for (uint64_t pc = 0x1001; n < 3; pc++) {
+        if (rule_cache_set(&cache, pc) == rule_cache_set(&cache, 0x1000))
+            rules[n++].pc = pc;
+    }
+    uw_rule_cache_clear(&cache);
+    for (size_t i = 0; i < 3; i++)
+        cr_assert(eq(ptr, (void *)rule_cache_find(&cache, rules[i].pc), NULL));
+    rule_cache_add(&cache, &rules[0]);
+    rule_cache_add(&cache, &rules[1]);
+    cr_assert(eq(u64, rule_cache_find(&cache, rules[0].pc)->pc, rules[0].pc));
+    cr_assert(eq(u64, rule_cache_find(&cache, rules[1].pc)->pc, rules[1].pc));
+
+    rule_cache_add(&cache, &rules[2]);
+    cr_assert(eq(ptr, (void *)rule_cache_find(&cache, rules[0].pc), NULL));
+    cr_assert(eq(u64, rule_cache_find(&cache, rules[1].pc)->pc, rules[1].pc));
+    cr_assert(eq(u64, rule_cache_find(&cache, rules[2].pc)->pc, rules[2].pc));
 }

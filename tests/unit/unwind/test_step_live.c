@@ -37,7 +37,7 @@ static struct {
     enum uw_trust worst;
 } seen;
 
-#define NOINLINE __attribute__((noinline, noclone, optimize("no-optimize-sibling-calls")))
+#define NOINLINE __attribute__((noinline))
 #define NOTE_RETURN() (expected[n_expected++] = (uint64_t)(uintptr_t)__builtin_return_address(0))
 
 static void walk(struct uw_cursor *cursor)
@@ -111,25 +111,50 @@ Test(step_live, nested_calls)
     assert_expected(0);
 }
 
+/* Where the loader put us, three frames may share one set of the cache: then one of them is always cold. */
+static bool cache_can_hold(void)
+{
+    for (size_t i = 0; i < seen.n; i++) {
+        size_t n = 0;
+
+        for (size_t k = 0; k < seen.n; k++)
+            n += rule_cache_set(&cache, seen.pcs[k] - (k > 0)) ==
+                 rule_cache_set(&cache, seen.pcs[i] - (i > 0));
+        if (n > RULE_CACHE_WAYS)
+            return false;
+    }
+    return true;
+}
+
+/* Called from one place, so that both walks see the same addresses. */
+static NOINLINE size_t count_table_reads(void)
+{
+    size_t before = self.n_table_reads;
+
+    n_expected = 0;
+    outer(1, 2, 3);
+    assert_expected(0);
+    return self.n_table_reads - before;
+}
+
 Test(step_live, warm_walk_equals_the_cold_one_and_reads_no_table)
 {
     uint64_t pcs[MAX];
-    size_t n, reads = 0;
+    size_t n = 0, reads[2];
 
     start();
-    for (int i = 0; i < 3; i++) {
-        n_expected = 0;
-        reads = self.n_table_reads;
-        outer(1, 2, 3);
-        assert_expected(0);
-        if (i > 0)
-            cr_assert(eq(sz, n, seen.n));
-        if (i > 0)
-            cr_assert(zero(int, memcmp(pcs, seen.pcs, n * sizeof(pcs[0]))));
-        n = seen.n;
-        memcpy(pcs, seen.pcs, n * sizeof(pcs[0]));
+    for (volatile int i = 0; i < 2; i++) {
+        reads[i] = count_table_reads();
+        if (i == 0) {
+            n = seen.n;
+            memcpy(pcs, seen.pcs, sizeof(pcs));
+        }
     }
-    cr_assert(eq(sz, self.n_table_reads, reads));
+    cr_assert(eq(sz, seen.n, n));
+    cr_assert(zero(int, memcmp(pcs, seen.pcs, n * sizeof(pcs[0]))));
+    cr_assert(gt(sz, reads[0], n));
+    if (cache_can_hold())
+        cr_assert(zero(sz, reads[1]));
 }
 
 static NOINLINE int with_alloca(int n)
