@@ -263,7 +263,7 @@ static void put_behind(struct text *t)
 static void put_verdict_kind(struct text *t, const struct report_verdict *verdict)
 {
     color(t, "\033[1;31m");
-    out_text(t->out, verdict->kind);
+    plain(t, verdict->kind);
     color(t, "\033[0m");
     if (verdict->confidence[0] == 'l') /* likely: a proven verdict needs no adjective */
         out_text(t->out, " (likely)");
@@ -697,7 +697,7 @@ static void put_locks(struct text *t)
         out_text(t->out, "LOCK  ");
         put_lock(t, lock->address, true);
         out_text(t->out, "  ");
-        out_text(t->out, lock->kind);
+        plain(t, lock->kind);
         out_text(t->out, "  owner ");
         if (lock->owner_tid != 0)
             put_tid(t, lock->owner_tid);
