@@ -86,7 +86,7 @@ static int run_deadlock2(void)
     t_expect(compactor, "lock_second compactor_thread");
     t_expect(writer, "lock_second writer_thread");
     t_expect(net_io, "net_thread");
-    t_expect(getpid(), "run_deadlock2 main");
+    t_expect(getpid(), "t_join run_deadlock2 main");
     t_fact("flusher", "%d", (int)flusher);
     t_fact("compactor", "%d", (int)compactor);
     t_fact("writer", "%d", (int)writer);

@@ -65,7 +65,7 @@ static int run_spin(void)
     for (int i = 0; i < n; i++) {
         all[i].thread = t_thread(spin_thread, &all[i], "spin");
         t_await_running(t_await_tid(&all[i].tid));
-        t_expect_chain(all[i].tid, "spinning_here", 4, "t_chain spin_thread");
+        t_expect_chain(all[i].tid, "?t_now_ns spinning_here", 4, "t_chain spin_thread");
     }
     pthread_t *others = (pthread_t *)calloc((size_t)sleepers + 1, sizeof(*others));
     for (int i = 0; i < sleepers; i++)

@@ -7,6 +7,7 @@
  *   target --describe SCENARIO       one description
  *   target --available SCENARIO      exit 0, or 77 with the reason on stdout
  *
+ * In an expected chain "?name" is a function that a running thread may or may not be in just then.
  * Facts, expected chains and the ready line go to descriptor 3 if it is open, else to stdout.
  */
 #include "tests/targets/target.h"
@@ -86,11 +87,14 @@ long t_param(const char *key, long otherwise)
 static void parse_params(int n, char **words)
 {
     for (int i = 0; i < n; i++) {
+        static char copies[MAX_PARAMS][128]; /* the words themselves are the process's command line: unchanged */
         char *equals = strchr(words[i], '=');
-        if (!equals || n_params == MAX_PARAMS)
-            t_fail("not a key=value word, or too many: %s", words[i]);
+        if (!equals || n_params == MAX_PARAMS || strlen(words[i]) >= sizeof(copies[0]))
+            t_fail("not a key=value word, too long, or too many: %s", words[i]);
+        strcpy(copies[n_params], words[i]);
+        equals = strchr(copies[n_params], '=');
         *equals = '\0';
-        params[n_params].key = words[i];
+        params[n_params].key = copies[n_params];
         params[n_params++].value = equals + 1;
     }
 }
