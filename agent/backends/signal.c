@@ -23,8 +23,14 @@
 #define SIGNALS 64
 /* Between two signals to one thread: fork and other long calls start over at each (cases S07, S08). */
 #define MIN_GAP_NANOS UINT64_C(1000000000)
-/* A batch is given up when nobody has answered for so long: a busy machine needs a few time slices each. */
+/*
+ * A batch is given up when nobody has answered for so long: a busy machine needs a few time slices each.
+ * Counted in our own looks as well: where the whole container is throttled, time passes for us that they did
+ * not have.
+ */
 #define SILENCE_NANOS UINT64_C(100000000)
+#define SILENCE_LOOKS 50
+#define LONGEST_NAP UINT64_C(1000000)
 /* Below it a signal frame with AVX-512 state may not fit (facts.md 4: 16 KiB stacks die). */
 #define SMALL_STACK ((uint64_t)64 * 1024)
 #define PAGE ((uint64_t)4096)
@@ -73,9 +79,9 @@ static void *disposition(int number)
 }
 
 /* The highest real-time signal nobody handles: programs count up from SIGRTMIN. */
-static int pick_number(void)
+static int pick_number(int highest)
 {
-    for (int number = SIGNALS; number > 33; number--)
+    for (int number = highest; number > 33; number--)
         if (disposition(number) == (void *)SIG_DFL)
             return number;
     return 0;
@@ -84,7 +90,7 @@ static int pick_number(void)
 void signal_backend_init(int requested_signal)
 {
     state.requested = usable_number(requested_signal);
-    state.number = state.requested ? requested_signal : pick_number();
+    state.number = state.requested ? requested_signal : pick_number(SIGNALS);
     /* In a fork child no thread is left that could answer the parent's signals. */
     for (unsigned i = 0; i < SLOT_COUNT; i++) {
         uint64_t generation = libprobe_slots[i].word ? libprobe_slots[i].word >> 2 : context_ticks() >> 8;
@@ -121,8 +127,11 @@ static enum capture_reason install(void)
                                        .mask = ~UINT64_C(0)};
     struct sys_sigaction old;
 
-    if (sys_sigaction(state.number, &ours, &old) < 0)
-        return REASON_NO_SIGNAL; /* emulators refuse some numbers */
+    if (sys_sigaction(state.number, &ours, &old) < 0) {
+        /* Emulators refuse some numbers: another one for the next thread. */
+        state.number = pick_number(state.number - 1);
+        return REASON_NO_SIGNAL;
+    }
     if (may_take(old.handler))
         return REASON_NONE;
     /* The program was faster with its own handler than we between question and answer. */
@@ -130,24 +139,32 @@ static enum capture_reason install(void)
     return REASON_SIGNAL_TAKEN;
 }
 
-/* Makes sure that the signal comes to our handler, at this moment. */
-static enum capture_reason own_signal(void)
+/* Decides which number is used; installs nothing. */
+static enum capture_reason settle_number(void)
 {
     const void *current = (void *)SIG_ERR;
 
     if (state.number) {
         current = disposition(state.number);
-        if (current == handler)
-            return REASON_NONE;
         if (may_take(current))
-            return install();
+            return REASON_NONE;
         if (state.requested)
             return REASON_SIGNAL_TAKEN;
     }
-    state.number = pick_number();
+    state.number = pick_number(SIGNALS);
     if (state.number)
-        return install();
+        return REASON_NONE;
     return current == (void *)SIG_ERR ? REASON_NO_SIGNAL : REASON_SIGNAL_TAKEN;
+}
+
+/* Makes sure that the signal comes to our handler, at this moment. */
+static enum capture_reason own_signal(void)
+{
+    const void *current = disposition(state.number);
+
+    if (current == handler)
+        return REASON_NONE;
+    return may_take(current) ? install() : REASON_SIGNAL_TAKEN;
 }
 
 /* The entry of tid, or the one to be used for it: a free or the oldest one of those where it may be. */
@@ -245,15 +262,18 @@ static enum capture_reason set_bounds(const struct capture_session *session, str
 /* May this thread be signalled, going by what it says about itself? */
 static enum capture_reason classify(const struct capture_session *session, const struct thread_sample *sample)
 {
-    uint64_t bit = UINT64_C(1) << (state.number - 1);
     struct procfs_status status;
+    uint64_t bit;
     int result;
 
+    if (!state.number)
+        return REASON_NO_SIGNAL;
     if (signalled_recently(sample->os_tid, sys_monotonic_nanos()))
         return REASON_SIGNALLED_RECENTLY;
     result = task_status(session, sample->os_tid, &status);
     if (result < 0)
         return task_reason(result);
+    bit = UINT64_C(1) << (state.number - 1);
     if (status.blocked & bit)
         return REASON_SIGNAL_BLOCKED;
     if (status.blocked & UINT64_C(1) << (SIGSEGV - 1))
@@ -353,18 +373,21 @@ static unsigned count_answered(const struct batch *batch)
 /* Polls, since waking somebody would be a system call in the handler. */
 static void wait_for_answers(const struct capture_session *session, const struct batch *batch)
 {
-    uint64_t now = sys_monotonic_nanos(), progress = now, pause = 20000;
-    unsigned seen = 0, n;
+    uint64_t now = sys_monotonic_nanos(), progress = now, nap = 20000;
+    unsigned seen = 0, looks = 0, n;
 
-    while ((n = count_answered(batch)) < batch->n && now < session->deadline &&
-           now - progress < SILENCE_NANOS) {
-        sys_sleep(pause);
-        if (pause < 1000000)
-            pause *= 2;
-        now = sys_monotonic_nanos();
-        if (n != seen)
+    while ((n = count_answered(batch)) < batch->n && now < session->deadline) {
+        if (n != seen) {
             progress = now;
+            looks = 0;
+        }
+        if (now - progress >= SILENCE_NANOS && looks >= SILENCE_LOOKS)
+            break;
         seen = n;
+        looks++;
+        sys_sleep(nap);
+        nap = nap * 2 < LONGEST_NAP ? nap * 2 : LONGEST_NAP;
+        now = sys_monotonic_nanos();
     }
 }
 
@@ -503,7 +526,7 @@ static enum capture_reason why_nobody(const struct capture_session *session)
         return REASON_PASSIVE_ONLY;
     if (!map_slots())
         return REASON_MEMORY;
-    return own_signal();
+    return settle_number();
 }
 
 /* A batch is whoever fits the slots: all of it is signalled before anybody is waited for. */
