@@ -11,8 +11,6 @@
 #include "agent/report/words.h"
 #include "cli/outside.h"
 
-#define AGENT_COMM "libprobe"
-
 static char *read_task(pid_t pid, pid_t tid, const char *file)
 {
     char path[64], *text;
@@ -162,7 +160,7 @@ struct snapshot *outside_view(const struct process_facts *facts, bool with_args)
 
         if (!look_at(facts->pid, tids[i], thread))
             continue;
-        if (strncmp(thread->name, AGENT_COMM, sizeof(thread->name)) == 0) {
+        if (strncmp(thread->name, OUTSIDE_AGENT_COMM, sizeof(thread->name)) == 0) {
             explain_agent(&s->process, thread); /* ours is never a sample */
             free((char *)thread->wchan);
             continue;

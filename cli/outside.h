@@ -9,6 +9,9 @@
 #include "agent/report/snapshot.h"
 #include "cli/procfs.h"
 
+/* The kernel's name of the agent's thread. */
+#define OUTSIDE_AGENT_COMM "libprobe"
+
 /* All threads with capture "none", reason "no_agent". NULL: out of memory or no such process any more. */
 struct snapshot *outside_view(const struct process_facts *facts, bool with_args);
 void outside_free(struct snapshot *snapshot);

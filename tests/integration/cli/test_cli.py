@@ -508,6 +508,8 @@ def colour(t):
 @test("ps lists live agents and sweeps sockets of the dead, nothing else")
 def ps(t):
     agent = fake(t, "whole")
+    real = t.program(["sleep", "1000"])
+    t.await_socket(real.pid)
     gone = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
     dead = os.path.join(t.dir, f"{gone}-123.sock")
     reused = os.path.join(t.dir, f"{os.getpid()}-1.sock")
@@ -519,7 +521,9 @@ def ps(t):
     open(kept[2], "w", encoding="utf-8").close()  # not a socket
     result = quiet(t.ctl("ps"))
     equal(result.returncode, 0, "exit status")
-    check(any(line.split()[0] == str(agent.pid) for line in result.stdout.splitlines()), result.stdout)
+    rows = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()}
+    check(str(agent.pid) in rows, result.stdout)
+    equal(rows[str(real.pid)][2:], ["1", "sleep"], "threads, without the agent's own, and program")
     check(not os.path.lexists(dead) and not os.path.lexists(reused), "a dead socket is left")
     check(all(os.path.lexists(path) for path in kept), "something else was removed")
     check(os.path.lexists(t.socket_path(agent.pid)), "a live socket was removed")
