@@ -11,7 +11,7 @@
 /* As many registers as a cached rule can restore: x19..x29 of AArch64 and one spare. */
 #define UW_ARCH_SAVED_MAX 12
 
-/* Whether a call instruction ends at an address. Code that cannot be read proves nothing. */
+/* Whether something returns to an address, by the code around it. What cannot be read proves nothing. */
 enum uw_call { UW_CALL_NO, UW_CALL_YES, UW_CALL_UNREADABLE };
 
 struct uw_arch {
@@ -31,9 +31,9 @@ struct uw_arch {
      */
     enum uw_status (*step_trampoline)(const struct uw_space *space, const struct uw_cursor *cursor,
                                       struct uw_cursor *next);
-    enum uw_status (*step_stub)(const struct uw_space *space, const struct uw_cursor *cursor,
-                                struct uw_cursor *next);
-    enum uw_call (*call_before)(const struct uw_space *space, uint64_t return_address);
+    enum uw_status (*step_by_code)(const struct uw_space *space, const struct uw_cursor *cursor,
+                                   struct uw_cursor *next);
+    enum uw_call (*returns_to)(const struct uw_space *space, uint64_t return_address);
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * One step: cached rule, CFI, signal trampoline, linker stub, frame pointer, in that order. What counts as
- * progress is decided in rule_advances(), nowhere else. Zone: pure.
+ * One step: cached rule, signal trampoline, CFI, places known by their code, frame pointer, in that order.
+ * What counts as progress is decided in rule_advances(), nowhere else. Zone: pure.
  */
 #include "unwind/arch.h"
 #include "unwind/expr.h"
@@ -217,7 +217,7 @@ static enum uw_status step_by_frame_pointer(const struct uw_space *space, const 
         return UW_NO_CFI;
     if (!space->read_stack(space->context, fp, link, sizeof(link)))
         return UW_NO_CFI;
-    if (!space->find_module(space->context, link[1] - 1) || arch->call_before(space, link[1]) == UW_CALL_NO)
+    if (!space->find_module(space->context, link[1] - 1) || arch->returns_to(space, link[1]) == UW_CALL_NO)
         return UW_NO_CFI;
     next->regs.valid = 0;
     uw_regs_set(&next->regs, arch->frame_pointer, link[0]);
@@ -234,7 +234,7 @@ static enum uw_status step_by_frame_pointer(const struct uw_space *space, const 
 static enum uw_status step_without_cfi(const struct uw_space *space, const struct uw_cursor *cursor,
                                        enum uw_status why, struct uw_cursor *next)
 {
-    enum uw_status status = space->arch->step_stub(space, cursor, next);
+    enum uw_status status = space->arch->step_by_code(space, cursor, next);
 
     if (status == UW_NO_CFI)
         status = step_by_frame_pointer(space, cursor, next);
@@ -284,7 +284,7 @@ enum uw_status uw_step(const struct uw_space *space, struct uw_cursor *cursor)
     /* Only a call through a null pointer gets there; its caller is on the stack. Elsewhere 0 marks the end.
      */
     if (cursor->regs.pc == 0) {
-        if (cursor->pc_kind != UW_PC_EXACT || space->arch->step_stub(space, cursor, &next) != UW_OK)
+        if (cursor->pc_kind != UW_PC_EXACT || space->arch->step_by_code(space, cursor, &next) != UW_OK)
             return UW_END;
         status = UW_OK;
     } else {

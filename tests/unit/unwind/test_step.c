@@ -403,12 +403,12 @@ Test(step, call_instructions)
             memset(code, 0x90, sizeof(code));
             memcpy(code + pad, calls[i].code, calls[i].size);
             fixture_table(&w.f, NO_CFI, code, pad + calls[i].size);
-            cr_expect(eq(int, uw_arch_x86_64.call_before(&w.f.space, NO_CFI + pad + calls[i].size), expected),
+            cr_expect(eq(int, uw_arch_x86_64.returns_to(&w.f.space, NO_CFI + pad + calls[i].size), expected),
                       "%s behind %zu", calls[i].name, pad);
         }
     }
     world_init();
-    cr_assert(eq(int, uw_arch_x86_64.call_before(&w.f.space, NO_CFI), UW_CALL_UNREADABLE));
+    cr_assert(eq(int, uw_arch_x86_64.returns_to(&w.f.space, NO_CFI), UW_CALL_UNREADABLE));
 }
 
 Test(step, frame_pointer_chain_where_there_is_no_cfi)
@@ -429,6 +429,22 @@ Test(step, frame_pointer_chain_where_there_is_no_cfi)
     cr_assert(eq(int, step(), UW_OK));
     cr_assert(eq(u64, w.c.cfa, SP + 64));
     cr_assert(eq(int, step(), UW_NO_CFI), "the next link is not on the stack");
+}
+
+/* A handler without CFI: its caller is the trampoline, with no call in front. */
+Test(step, frame_pointer_of_a_signal_handler)
+{
+    static const uint8_t code[] = {0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x48,
+                                   0xc7, 0xc0, 0x0f, 0,    0,    0,    0x0f, 0x05};
+
+    world_init();
+    fixture_table(&w.f, NO_CFI + 0x100, code, sizeof(code));
+    w.c.regs.pc = NO_CFI + 0x10;
+    uw_regs_set(&w.c.regs, UW_X86_64_RBP, SP);
+    STACK(0, NO_CFI + 0x107);
+
+    cr_assert(eq(int, step(), UW_OK));
+    cr_assert(eq(u64, w.c.regs.pc, NO_CFI + 0x107));
 }
 
 Test(step, trust_does_not_rise_again)
@@ -509,23 +525,32 @@ Test(step, frame_pointer_of_a_jit_without_module)
     cr_assert(eq(int, step(), UW_NO_MODULE), "rbp is 0: the chain ends, and the reason is the code's");
 }
 
-/* PLT of lld: entry at +0x10 (jmp, push, jmp head), head at 0 (push, jmp). pc, and where the return address
+/* PLT of lld: head at 0 (push, jmp), entry at 0x10 (jmp, push, jmp head). pc, and where the return address
  * is. */
 static const struct {
     const char *name;
     unsigned pc;
     unsigned depth;
 } stubs[] = {
-    {"head, push", 0, 8},     {"head, jmp", 6, 16},         {"entry, jmp", 0x10, 0},
-    {"entry, push", 0x16, 0}, {"entry, jmp head", 0x1b, 8}, {"entry with IBT", 0x20, 0},
+    {"head, push", 0, 8},
+    {"head, jmp", 6, 16},
+    {"entry, jmp", 0x10, 0},
+    {"entry, push", 0x16, 0},
+    {"entry, jmp head", 0x1b, 8},
+    {"entry with IBT", 0x20, 0},
     {"its jmp", 0x24, 0},
+    {"function, endbr64", 0x30, 0},
+    {"function, push rbp", 0x34, 0},
+    {"function, mov rsp,rbp", 0x35, 8},
+    {"function, ret", 0x39, 0},
 };
 
 static void code_of_plt(void)
 {
-    CODE_BYTES(0xff, 0x35, 1, 2, 3, 4, 0xff, 0x25, 1, 2, 3, 4, 0x0f, 0x1f, 0x40, 0,    /* */
-               0xff, 0x25, 1, 2, 3, 4, 0x68, 0, 0, 0, 0, 0xe9, 0xe0, 0xff, 0xff, 0xff, /* */
-               0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 1, 2, 3, 4, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90);
+    CODE_BYTES(0xff, 0x35, 1, 2, 3, 4, 0xff, 0x25, 1, 2, 3, 4, 0x0f, 0x1f, 0x40, 0,                /* */
+               0xff, 0x25, 1, 2, 3, 4, 0x68, 0, 0, 0, 0, 0xe9, 0xe0, 0xff, 0xff, 0xff,             /* */
+               0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 1, 2, 3, 4, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, /* */
+               0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89, 0xe5, 0x5d, 0xc3, 0x48, 0x89, 0xe5);
 }
 
 Test(step, plt_entries_without_cfi)
@@ -567,6 +592,8 @@ Test(step, plt_without_proof_is_skipped)
     w.c.pc_kind = UW_PC_EXACT;
     w.c.regs.pc = NO_CFI + 0x12;
     cr_assert(eq(int, step(), UW_NO_CFI), "not an instruction of a stub");
+    w.c.regs.pc = NO_CFI + 0x3a;
+    cr_assert(eq(int, step(), UW_NO_CFI), "mov rsp,rbp without the push in front");
 }
 
 Test(step, call_through_a_null_pointer)
