@@ -130,9 +130,6 @@ static enum uw_status step_by_row(const struct uw_space *space, const struct uw_
 
     if (fde->cie.return_address >= arch->n_regs)
         return UW_BAD_CFI;
-    /* The mark of the outermost frame; whether a CFA can be found does not matter there. */
-    if (row->rule[fde->cie.return_address] == CFI_UNDEFINED)
-        return UW_END;
     status = find_cfa(space, cursor, row, &cfa);
     if (status != UW_OK)
         return status;
