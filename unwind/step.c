@@ -247,11 +247,10 @@ static enum uw_status step_slowly(const struct uw_space *space, const struct uw_
 
     if (module)
         status = eh_find_fde(space, module, pc, &fde);
-    if (status == UW_OK && fde.cie.signal_frame)
-        return step_by_fde(space, cursor, &fde, pc, next);
     /*
-     * The handler returns to the trampoline's first byte, so that pc - 1 may lie in the function in front of
-     * it: the bytes are looked at before the CFI of that function is believed.
+     * The handler returns to the trampoline's first byte, so that pc - 1 may lie in the function in front:
+     * the bytes are looked at before that function's CFI is believed. A trampoline of other bytes is found by
+     * its own CFI.
      */
     trampoline = space->arch->step_trampoline(space, cursor, next);
     if (trampoline == UW_OK)
@@ -278,7 +277,7 @@ enum uw_status uw_step(const struct uw_space *space, struct uw_cursor *cursor)
             return rule_step(space, rule, cursor);
     }
     next = *cursor;
-    /* Only a call through a null pointer gets there; its caller is on the stack. Elsewhere 0 marks the end.
+    /* Only a call through a null pointer gets to an exact 0; its caller is on the stack. Else 0 is the end.
      */
     if (cursor->regs.pc == 0) {
         if (cursor->pc_kind != UW_PC_EXACT || space->arch->step_by_code(space, cursor, &next) != UW_OK)
