@@ -6,6 +6,7 @@
 #include "agent/dump.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "agent/capture.h"
 #include "agent/names.h"
@@ -68,6 +69,9 @@ static void load_modules(struct dump *dump)
     for (uint32_t i = 0; exe && i < modules->n_modules; i++)
         if (text_equal(modules->report[i].path, exe))
             modules->report[i].own = true;
+    int32_t ours = modules_find(modules, (uintptr_t)dump_run);
+    if (ours >= 0)
+        modules->report[ours].own = false;
 }
 
 /* Called by the backends for every raw context, while its bytes are there. */
@@ -181,7 +185,7 @@ static void name(struct dump *dump)
 
     if (!dump->request->symbols)
         return;
-    if (!names_resolve(snapshot, &dump->memory, dump->arena, dump->deadline))
+    if (!names_resolve(snapshot, &dump->modules, &dump->memory, dump->arena, dump->deadline))
         because(dump, "time or memory ran out before every frame had a name");
     for (uint32_t i = 0; i < snapshot->n_modules; i++)
         if (snapshot->modules[i].symbols != SYMBOLS_NOT_LOOKED)
@@ -191,6 +195,29 @@ static void name(struct dump *dump)
     for (uint32_t i = 0; i < snapshot->n_frames; i++)
         if (snapshot->frames[i].symbol >= 0)
             encode_name(out, snapshot, i);
+    for (uint32_t i = 0; i < snapshot->n_addresses; i++)
+        encode_address(out, snapshot, i);
+}
+
+/*
+ * A thread that started after the list was made may own a lock by now. It is alive, so its lock must not be called
+ * orphaned; what is not in the snapshot cannot be proven still either.
+ */
+static bool owner_is_newcomer(const struct dump *dump, const struct thread_sample *thread)
+{
+    const struct snapshot *snapshot = &dump->snapshot;
+    char name[16];
+    struct out out = {.buffer = name, .size = sizeof name - 1};
+    struct stat status;
+
+    if (thread->wait.owner_status != OWNER_GONE)
+        return false;
+    for (uint32_t i = 0; i < snapshot->n_threads; i++)
+        if (snapshot->threads[i].os_tid == thread->wait.owner_tid)
+            return false;
+    out_unsigned(&out, (uint64_t)thread->wait.owner_tid);
+    name[out.used] = 0;
+    return sys_fstatat(dump->session.task_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* Captures are not simultaneous: what is claimed about several threads rests on proof that they stayed as they were. */
@@ -203,7 +230,7 @@ static void explain(struct dump *dump)
         struct thread_sample *thread = &snapshot->threads[i];
 
         if (explain_needs_proof(snapshot, thread))
-            thread->still = capture_is_still(&dump->session, thread);
+            thread->still = capture_is_still(&dump->session, thread) && !owner_is_newcomer(dump, thread);
     }
     explain_conclude(snapshot, dump->arena);
     encode_still(dump->sink->out, snapshot);

@@ -18,10 +18,11 @@
 #define PASS_BUFFER ((size_t)64 * 1024)
 #define MAX_NAME ((size_t)64 * 1024) /* the longest C++ name seen in the wild is below 20,000 bytes */
 
-/* A frame to name, and the query it is answered by. */
+/* What is to be named: a frame, or the address of a lock. */
 struct wanted {
-    uint64_t address; /* lookup address */
-    uint32_t frame;
+    uint64_t address; /* ELF virtual address to look up */
+    uint32_t index;   /* of the frame or address in the snapshot */
+    bool is_frame;
 };
 
 static bool read_file_at(void *context, uint64_t offset, void *to, size_t size)
@@ -62,13 +63,34 @@ static void sort_wanted(struct wanted *wanted, size_t n)
         }
 }
 
+/* The addresses in modules where threads wait at a futex: what a lock is called, if it is one. */
+static void collect_addresses(struct snapshot *snapshot, const struct modules *modules, struct wanted *scratch)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < snapshot->n_threads; i++)
+        if (snapshot->threads[i].lock_word.known)
+            scratch[n++] = (struct wanted){.address = snapshot->threads[i].syscall.args[0]};
+    sort_wanted(scratch, n);
+    for (size_t i = 0; i < n; i++) {
+        int32_t module = modules_find(modules, scratch[i].address);
+
+        if (module >= 0 && (i == 0 || scratch[i].address != scratch[i - 1].address))
+            snapshot->addresses[snapshot->n_addresses++] =
+                (struct report_address){.address = scratch[i].address, .module = module, .symbol = -1};
+    }
+}
+
 static size_t collect(const struct snapshot *snapshot, int32_t module, struct wanted *ret)
 {
     size_t n = 0;
 
     for (uint32_t i = 0; i < snapshot->n_frames; i++)
         if (snapshot->frames[i].module == module)
-            ret[n++] = (struct wanted){lookup_address(&snapshot->frames[i]), i};
+            ret[n++] = (struct wanted){lookup_address(&snapshot->frames[i]), i, true};
+    for (uint32_t i = 0; i < snapshot->n_addresses; i++)
+        if (snapshot->addresses[i].module == module)
+            ret[n++] = (struct wanted){snapshot->addresses[i].address - snapshot->modules[module].base, i, false};
     sort_wanted(ret, n);
     return n;
 }
@@ -138,15 +160,29 @@ static int32_t add_symbol(const struct naming *naming, const struct elf_reader *
     return (int32_t)snapshot->n_symbols++;
 }
 
-/* Hands the answers to the frames; both arrays are sorted by address. Neighbours often share a symbol. */
+/* symbol_offset is counted from the symbol's start, so that of a return address is one more than what was looked up. */
+static void give_name(struct snapshot *snapshot, const struct wanted *wanted, int32_t symbol, uint64_t value)
+{
+    if (wanted->is_frame) {
+        struct frame *frame = &snapshot->frames[wanted->index];
+
+        frame->symbol = symbol;
+        frame->symbol_offset = frame->offset - value;
+    } else {
+        struct report_address *address = &snapshot->addresses[wanted->index];
+
+        address->symbol = symbol;
+        address->symbol_offset = wanted->address - value;
+    }
+}
+
+/* Hands the answers out; both arrays are sorted by address. Neighbours often share a symbol. */
 static void apply(const struct naming *naming, const struct elf_reader *reader, size_t n)
 {
     const struct symbol_query *query = naming->queries, *named = NULL;
     int32_t symbol = -1;
 
     for (size_t i = 0; i < n; i++) {
-        struct frame *frame = &naming->snapshot->frames[naming->wanted[i].frame];
-
         if (naming->wanted[i].address != query->address)
             query++;
         if (!query->found)
@@ -154,10 +190,8 @@ static void apply(const struct naming *naming, const struct elf_reader *reader, 
         if (!named || named->name != query->name || named->value != query->value)
             symbol = add_symbol(naming, reader, query);
         named = query;
-        if (symbol < 0)
-            continue;
-        frame->symbol = symbol;
-        frame->symbol_offset = frame->offset - query->value;
+        if (symbol >= 0)
+            give_name(naming->snapshot, &naming->wanted[i], symbol, query->value);
     }
 }
 
@@ -234,20 +268,25 @@ static enum module_symbols resolve_module(const struct naming *naming, struct me
     return outcome;
 }
 
-bool names_resolve(struct snapshot *snapshot, struct memory *memory, struct arena *arena, uint64_t deadline)
+bool names_resolve(struct snapshot *snapshot, const struct modules *modules, struct memory *memory,
+                   struct arena *arena, uint64_t deadline)
 {
+    size_t most = (size_t)snapshot->n_frames + snapshot->n_threads;
     struct naming naming = {
         .snapshot = snapshot,
         .arena = arena,
-        .wanted = arena_array(arena, snapshot->n_frames, sizeof *naming.wanted),
-        .queries = arena_array(arena, snapshot->n_frames, sizeof *naming.queries),
+        .wanted = arena_array(arena, most, sizeof *naming.wanted),
+        .queries = arena_array(arena, most, sizeof *naming.queries),
         .buffer = arena_alloc(arena, PASS_BUFFER),
     };
 
-    snapshot->symbols = arena_array(arena, snapshot->n_frames, sizeof *snapshot->symbols);
+    snapshot->symbols = arena_array(arena, most, sizeof *snapshot->symbols);
     snapshot->n_symbols = 0;
-    if (!naming.wanted || !naming.queries || !naming.buffer || !snapshot->symbols)
+    snapshot->addresses = arena_array(arena, snapshot->n_threads, sizeof *snapshot->addresses);
+    snapshot->n_addresses = 0;
+    if (!naming.wanted || !naming.queries || !naming.buffer || !snapshot->symbols || !snapshot->addresses)
         return false;
+    collect_addresses(snapshot, modules, naming.wanted);
     for (uint32_t i = 0; i < snapshot->n_modules; i++) {
         size_t n = collect(snapshot, (int32_t)i, naming.wanted);
 

@@ -10,11 +10,13 @@
 #include "agent/modules.h"
 
 /*
- * names_resolve() - fill snapshot->symbols, frames[].symbol and modules[].symbols
+ * names_resolve() - fill snapshot->symbols, frames[].symbol, modules[].symbols, and addresses: the places inside
+ * modules where threads wait at a futex
  * A file is used only if it is the one that is mapped: same build-id, or same device and inode where there is none.
  * @deadline: CLOCK_MONOTONIC ns; modules that were not reached keep SYMBOLS_NOT_LOOKED
  * Return: false when time or memory ran out before the last module.
  */
-bool names_resolve(struct snapshot *snapshot, struct memory *memory, struct arena *arena, uint64_t deadline);
+bool names_resolve(struct snapshot *snapshot, const struct modules *modules, struct memory *memory,
+                   struct arena *arena, uint64_t deadline);
 
 #endif

@@ -85,7 +85,14 @@ static bool waits_on_lock_word(const struct procfs_syscall *line)
     }
 }
 
-/* glibc's struct __pthread_mutex_s (bits/struct_mutex.h): five words. */
+/* Every bit that a glibc mutex can have in __kind: type, robust, PI, PP, shared, elision (pthreadP.h). */
+#define MUTEX_KIND_BITS 0x3f3u
+#define LARGEST_TID 4194304u /* PID_MAX_LIMIT, include/linux/threads.h */
+
+/*
+ * glibc's struct __pthread_mutex_s (bits/struct_mutex.h): five words. Words that no mutex can have belong to
+ * something else; they stay out of the report, which shows no memory contents.
+ */
 static void read_lock_word(const struct capture_session *session, const struct procfs_syscall *line,
                            struct lock_word *ret)
 {
@@ -93,7 +100,8 @@ static void read_lock_word(const struct capture_session *session, const struct p
 
     *ret = (struct lock_word){0};
     if (!waits_on_lock_word(line) ||
-        memory_read(session->memory, line->args[0], words, sizeof(words)) != sizeof(words))
+        memory_read(session->memory, line->args[0], words, sizeof(words)) != sizeof(words) ||
+        words[2] > LARGEST_TID || words[4] & ~MUTEX_KIND_BITS)
         return;
     *ret = (struct lock_word){.known = true,
                               .word = words[0],
