@@ -7,6 +7,7 @@
  */
 #include <alloca.h>
 #include <math.h>
+#include <regex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +61,27 @@ static __attribute__((noinline)) int with_alignment(int n)
     return with_alloca(n) + wide[n & 1];
 }
 
+static __attribute__((noinline)) void match(const char *pattern, const char *text)
+{
+    regex_t regex;
+
+    if (regcomp(&regex, pattern, REG_EXTENDED) == 0) {
+        sink += regexec(&regex, text, 0, NULL, 0);
+        regfree(&regex);
+    }
+}
+
+static __attribute__((noinline)) void read_a_line(const char *path)
+{
+    char line[256];
+    FILE *file = fopen(path, "r");
+
+    if (file) {
+        sink += fgets(line, sizeof(line), file) != NULL;
+        fclose(file);
+    }
+}
+
 __attribute__((noinline)) static void scenario(void)
 {
     int values[] = {5, 3, 1, 4, 2};
@@ -74,6 +96,9 @@ __attribute__((noinline)) static void scenario(void)
     gmtime_r(&then, &tm);
     sink += (int)strftime(text, sizeof(text), "%F %T", &tm);
     free(realloc(malloc(100), 100000));
+    match("^a[bc]+(d|e)*$", "abcbcde");
+    read_a_line("/proc/self/stat");
+    sink += (int)strtod("123.456e-7", NULL) + (int)pow(1.5, 2.5);
     raise(SIGUSR1);
     sink += (int)write(-1, text, 1) + (int)time(NULL);
 }
