@@ -11,7 +11,11 @@
 #include "agent/report/arena.h"
 #include "agent/report/snapshot.h"
 
-enum capture_mode { CAPTURE_MODE_AUTO, CAPTURE_MODE_PASSIVE, CAPTURE_MODE_SIGNAL };
+enum capture_mode {
+    CAPTURE_MODE_AUTO,    /* sleeping threads passively, running ones by signal */
+    CAPTURE_MODE_PASSIVE, /* nobody is signalled */
+    CAPTURE_MODE_SIGNAL,  /* as auto: no sleeping thread is signalled yet */
+};
 
 /* Copied stack bytes. */
 struct stack_window {

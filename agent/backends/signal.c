@@ -403,6 +403,8 @@ static bool withdraw(struct slot *slot)
     return (word & 3) != SLOT_FULL;
 }
 
+/* Gone, or asleep by now: then the passive backend can have it, the signal takes effect only when it goes on.
+ */
 static enum capture_reason why_silent(const struct capture_session *session, int32_t tid)
 {
     struct procfs_syscall line;
@@ -412,7 +414,9 @@ static enum capture_reason why_silent(const struct capture_session *session, int
     task_open(&task, session, tid);
     result = task_look(&task, &line);
     task_close(&task);
-    return result < 0 && task_reason(result) == REASON_VANISHED ? REASON_VANISHED : REASON_NO_ANSWER;
+    if (result < 0)
+        return task_reason(result) == REASON_VANISHED ? REASON_VANISHED : REASON_NO_ANSWER;
+    return line.kind == PROCFS_SYSCALL_RUNNING ? REASON_NO_ANSWER : REASON_NONE;
 }
 
 static void take_slot(struct capture_session *session, struct thread_sample *sample, const struct slot *slot)

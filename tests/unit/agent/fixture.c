@@ -11,6 +11,8 @@
 
 #include "agent/procfs.h"
 
+static struct fixture *fixtures;
+
 static void take(void *context, struct thread_sample *sample, const struct raw_context *raw)
 {
     struct fixture *fixture = context;
@@ -19,6 +21,7 @@ static void take(void *context, struct thread_sample *sample, const struct raw_c
     taken->tid = sample->os_tid;
     taken->raw = *raw;
     for (unsigned i = 0; i < 2; i++) {
+        free(taken->bytes[i]);
         taken->bytes[i] = malloc(raw->window[i].size + 1);
         memcpy(taken->bytes[i], raw->window[i].bytes ? raw->window[i].bytes : (const uint8_t *)"",
                raw->window[i].size);
@@ -32,6 +35,8 @@ struct fixture *fixture_new(void)
 {
     struct fixture *fixture = calloc(1, sizeof(*fixture));
 
+    fixture->next = fixtures;
+    fixtures = fixture;
     fixture->arena.size = 32 << 20;
     fixture->arena.base = mmap(NULL, fixture->arena.size, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -82,6 +87,17 @@ struct taken *fixture_taken(struct fixture *fixture, int32_t tid)
             return &fixture->taken[i];
     cr_assert(false, "thread %d has no context", tid);
     abort();
+}
+
+__attribute__((no_sanitize("address"))) bool same_as_memory(const uint8_t *bytes, uint64_t address,
+                                                            size_t size)
+{
+    const volatile uint8_t *memory = (const volatile uint8_t *)address;
+
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] != memory[i])
+            return false;
+    return true;
 }
 
 static void *run(void *argument)

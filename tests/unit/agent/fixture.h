@@ -35,6 +35,7 @@ struct fixture {
     struct thread_sample *threads;
     uint32_t n_threads;
     void (*on_take)(struct fixture *fixture, const struct raw_context *raw); /* or NULL */
+    struct fixture *next; /* of all: a test that ends has leaked nothing */
 };
 
 /* Reads the memory map as it is now: threads to be captured come first. */
@@ -43,6 +44,9 @@ void fixture_capture(struct fixture *fixture);                              /* l
 void fixture_forget(struct fixture *fixture);                               /* ready for the next dump */
 struct thread_sample *fixture_sample(struct fixture *fixture, int32_t tid); /* asserts that it is listed */
 struct taken *fixture_taken(struct fixture *fixture, int32_t tid); /* the last; asserts that there is one */
+
+/* Are these the bytes at address now? Also where a sanitizer sees a red zone. */
+bool same_as_memory(const uint8_t *bytes, uint64_t address, size_t size);
 
 /* A thread that announces itself and then runs body. */
 struct worker {

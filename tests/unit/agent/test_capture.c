@@ -231,6 +231,7 @@ Test(capture, small_arenas_fail_cleanly)
     worker_start(&worker);
     worker_wait_asleep(&worker);
     fixture = fixture_new();
+    fixture->arena.used = (fixture->arena.used + 15) & ~(size_t)15;
     for (size_t size = 0; size < 640 * 1024; size += 4096) {
         struct arena small = {.base = fixture->arena.base + fixture->arena.used, .size = size};
         struct thread_sample *threads;

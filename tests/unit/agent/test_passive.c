@@ -133,8 +133,10 @@ Test(passive, blocked_calls_exactly, .init = set_up, .fini = tear_down)
 {
     static const unsigned dwarf[6] = {5, 4, 1, 10, 8, 9};
 
+    static struct worker workers[N_ELEMENTS(calls)];
+
     for (size_t i = 0; i < N_ELEMENTS(calls); i++) {
-        struct worker worker = {.body = mark_and_sleep};
+        struct worker *worker = &workers[i];
         struct fixture *fixture;
         struct thread_sample *sample;
         struct taken *taken;
@@ -147,12 +149,13 @@ Test(passive, blocked_calls_exactly, .init = set_up, .fini = tear_down)
                 pause();
         }
         set_arguments(calls[i].number);
-        worker_start(&worker);
-        worker_wait_asleep(&worker);
+        worker->body = mark_and_sleep;
+        worker_start(worker);
+        worker_wait_asleep(worker);
         fixture = fixture_new();
         fixture_capture(fixture);
-        sample = fixture_sample(fixture, worker.tid);
-        taken = fixture_taken(fixture, worker.tid);
+        sample = fixture_sample(fixture, worker->tid);
+        taken = fixture_taken(fixture, worker->tid);
 
         cr_expect(eq(int, sample->capture, CAPTURE_PASSIVE), "%s: reason %d", calls[i].what, sample->reason);
         cr_expect(eq(int, sample->reason, REASON_NONE), "%s", calls[i].what);
@@ -161,10 +164,10 @@ Test(passive, blocked_calls_exactly, .init = set_up, .fini = tear_down)
         cr_expect(sample->cpu_nanos > 0 && sample->switches > 0, "%s", calls[i].what);
         cr_expect(sample->syscall.known && sample->syscall.number == calls[i].number, "%s: %ld",
                   calls[i].what, (long)sample->syscall.number);
-        cr_expect(eq(u64, taken->raw.regs.pc, worker.pc), "%s", calls[i].what);
-        cr_expect(eq(u64, taken->raw.regs.value[UW_X86_64_RSP], worker.sp), "%s", calls[i].what);
-        cr_expect(eq(u64, sample->registers.stack_pointer, worker.sp), "%s", calls[i].what);
-        cr_expect(eq(u64, sample->registers.instruction_pointer, worker.pc), "%s", calls[i].what);
+        cr_expect(eq(u64, taken->raw.regs.pc, worker->pc), "%s", calls[i].what);
+        cr_expect(eq(u64, taken->raw.regs.value[UW_X86_64_RSP], worker->sp), "%s", calls[i].what);
+        cr_expect(eq(u64, sample->registers.stack_pointer, worker->sp), "%s", calls[i].what);
+        cr_expect(eq(u64, sample->registers.instruction_pointer, worker->pc), "%s", calls[i].what);
         for (unsigned j = 0; j < 6; j++) {
             cr_expect(eq(u64, sample->syscall.args[j], (uint64_t)arguments[j]), "%s %u", calls[i].what, j);
             cr_expect(eq(u64, taken->raw.regs.value[dwarf[j]], (uint64_t)arguments[j]), "%s %u",
@@ -176,15 +179,15 @@ Test(passive, blocked_calls_exactly, .init = set_up, .fini = tear_down)
         cr_expect(taken->raw.live && !taken->raw.exact && !taken->raw.truncated, "%s", calls[i].what);
 
         /* from the stack pointer to the thread's control block, and not into the next mapping */
-        cr_assert(sys_get_robust_list(worker.tid, &head, &size) == 0);
-        cr_expect(eq(u64, taken->raw.window[0].base, worker.sp), "%s", calls[i].what);
+        cr_assert(sys_get_robust_list(worker->tid, &head, &size) == 0);
+        cr_expect(eq(u64, taken->raw.window[0].base, worker->sp), "%s", calls[i].what);
         cr_expect(eq(u64, taken->raw.window[0].base + taken->raw.window[0].size, head), "%s", calls[i].what);
         cr_expect(eq(sz, taken->raw.window[1].size, 0ul), "%s", calls[i].what);
-        cr_expect(eq(u64, sample->stack_bytes, head - worker.sp), "%s", calls[i].what);
+        cr_expect(eq(u64, sample->stack_bytes, head - worker->sp), "%s", calls[i].what);
         cr_expect(window_holds(taken, MARKER), "%s", calls[i].what);
         cr_expect(eq(u32, fixture->stats.signals_sent, 0));
         cr_expect(capture_is_still(&fixture->session, sample), "%s", calls[i].what);
-        cr_expect(not(worker.returned), "%s", calls[i].what);
+        cr_expect(not(worker->returned), "%s", calls[i].what);
         if (child)
             kill(child, SIGKILL);
     }
@@ -380,8 +383,8 @@ Test(passive, long_stacks_keep_both_ends, .init = set_up, .fini = tear_down)
     cr_expect(eq(sz, taken->raw.window[0].size, 12288ul));
     cr_expect(eq(u64, taken->raw.window[1].base + taken->raw.window[1].size, head));
     cr_expect(eq(sz, taken->raw.window[1].size, 4096ul));
-    cr_expect(not(memcmp(taken->bytes[0], (void *)taken->raw.window[0].base, 12288)));
-    cr_expect(not(memcmp(taken->bytes[1], (void *)taken->raw.window[1].base, 4096)));
+    cr_expect(same_as_memory(taken->bytes[0], taken->raw.window[0].base, 12288));
+    cr_expect(same_as_memory(taken->bytes[1], taken->raw.window[1].base, 4096));
 }
 
 static void sleep_on_other_stack(struct worker *worker)
@@ -449,15 +452,15 @@ static void *capture_main(void *argument)
 
 Test(passive, main_thread_up_to_the_end_of_its_stack)
 {
-    volatile uint64_t marker[2] = {MARKER, 1};
+    volatile uint64_t *marker = __builtin_alloca(64); /* on the real stack, also under a sanitizer */
     uint64_t sp = (uintptr_t)__builtin_frame_address(0);
     pthread_t other;
 
     if (getpid() != gettid())
         cr_skip_test("the test runs in another thread");
+    *marker = MARKER;
     pthread_create(&other, NULL, capture_main, &sp);
     pthread_join(other, NULL);
-    (void)marker[0];
 }
 
 static void touch(struct worker *worker)

@@ -359,7 +359,7 @@ Test(signal_backend, long_stacks_keep_both_ends)
     cr_expect(eq(u64, sample->stack_bytes, 16384));
     cr_expect(eq(sz, taken->raw.window[0].size, 12288ul));
     cr_expect(eq(u64, taken->raw.window[1].base + taken->raw.window[1].size, head & ~UINT64_C(7)));
-    cr_expect(not(memcmp(taken->bytes[0], (void *)taken->raw.window[0].base, 12288)));
+    cr_expect(same_as_memory(taken->bytes[0], taken->raw.window[0].base, 12288));
     cr_expect(holds(taken, 1, MARKER), "who called it first is in the outermost part");
     worker_stop(&worker);
 }
@@ -914,6 +914,31 @@ Test(signal_backend, second_look_spares_the_sleeper, .init = set_up_waits)
     cr_expect(eq(int, sample->capture, CAPTURE_PASSIVE));
     cr_expect(eq(u32, fixture->stats.signals_sent, 0));
     cr_expect(ge(u32, looks, 3));
+}
+
+static bool lie_and_lose(long number, const long args[6], long *ret_result)
+{
+    return lose_signals(number, args, ret_result) || say_running(number, args, ret_result);
+}
+
+/* TSan and the like keep a signal back until the thread goes on; asleep it can be read all the same. */
+Test(signal_backend, asleep_without_an_answer_is_read, .init = set_up_waits)
+{
+    struct worker worker = {.body = in_poll};
+    struct fixture *fixture;
+
+    worker_start(&worker);
+    worker_wait_asleep(&worker);
+    fixture = fixture_new();
+    told = worker.tid;
+    lies = 2;
+    queue_result = 0;
+    sys_hook = lie_and_lose;
+    fixture_capture(fixture);
+    sys_hook = NULL;
+
+    cr_expect(eq(u32, fixture->stats.signals_sent, 1));
+    cr_expect(eq(int, fixture_sample(fixture, worker.tid)->capture, CAPTURE_PASSIVE));
 }
 
 /* A signal of an application's own in the handler's time is not lost and still ends the wait. */
