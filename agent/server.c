@@ -152,7 +152,11 @@ static void read_request(struct server *server, struct client *client)
         drop_client(server, client);
         return;
     }
-    for (size_t i = client->used; i < client->used + (size_t)n; i++)
+    for (size_t i = client->used; i < client->used + (size_t)n; i++) {
+        if (client->line[i] == 0) {
+            refuse(server, client, "bad_request", "the request has a NUL byte");
+            return;
+        }
         if (client->line[i] == '\n') {
             client->line[i] = 0;
             complaint = request_parse(&client->request, client->line, server->config);
@@ -162,6 +166,7 @@ static void read_request(struct server *server, struct client *client)
                 client->state = CLIENT_WAITING;
             return;
         }
+    }
     client->used += (size_t)n;
     if (client->used == sizeof client->line)
         refuse(server, client, "bad_request", "the request is longer than 512 bytes");

@@ -214,20 +214,24 @@ int32_t walk_unwind(struct walk *walk, const struct raw_context *raw)
     walk->raw = raw;
     walk->read_live = false;
     do {
-        int64_t frame = add_frame(walk, &cursor);
+        struct uw_cursor left = cursor;
+        int64_t frame;
 
+        stack.end = uw_step(&space, &cursor);
+        /*
+         * A handler returns to the first byte of its trampoline, which nobody called: that pc is looked up as it is,
+         * or it would take the name of the function in front of it.
+         */
+        if (stack.end == UW_OK && cursor.signal_frame)
+            left.pc_kind = UW_PC_EXACT;
+        frame = add_frame(walk, &left);
         if (frame < 0)
             return -1;
         walk->current[stack.n_frames++] = (uint32_t)frame;
-        if (stack.n_frames == SNAPSHOT_MAX_FRAMES) {
-            stack.truncated = true;
-            break;
-        }
-        stack.end = uw_step(&space, &cursor);
-    } while (stack.end == UW_OK);
+    } while (stack.end == UW_OK && stack.n_frames < SNAPSHOT_MAX_FRAMES);
 
     /* The limit or the end of what was copied cut it; any other end is the unwinder's own. */
-    if (stack.end == UW_STACK_UNREADABLE && raw->truncated)
+    if (stack.end == UW_OK || (stack.end == UW_STACK_UNREADABLE && raw->truncated))
         stack.truncated = true;
     if (raw->ret_live_used && walk->read_live)
         *raw->ret_live_used = true;

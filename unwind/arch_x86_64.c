@@ -200,7 +200,7 @@ static enum uw_status step_by_code(const struct uw_space *space, const struct uw
         return_address == 0 || !space->find_module(space->context, return_address - 1) ||
         returns_to(space, return_address) != UW_CALL_YES)
         return UW_NO_CFI;
-    if (!rule_advances(space->arch, cursor, address + 8))
+    if (!rule_advances(space->arch, cursor, address + 8, false))
         return UW_NOT_ADVANCING;
     next->regs.valid &= space->arch->preserved;
     uw_regs_set(&next->regs, UW_X86_64_RSP, address + 8);

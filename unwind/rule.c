@@ -134,7 +134,7 @@ enum uw_status rule_step(const struct uw_space *space, const struct uw_rule *rul
     if (!uw_regs_known(&cursor->regs, rule->cfa_register))
         return UW_REGISTER_UNKNOWN;
     cfa = cursor->regs.value[rule->cfa_register] + (uint64_t)(int64_t)rule->cfa_offset;
-    if (!rule_advances(arch, cursor, cfa))
+    if (!rule_advances(arch, cursor, cfa, rule->return_slot == 0))
         return UW_NOT_ADVANCING;
     if (rule->n_words > 0)
         readable = read_words(space, rule, cfa - 8 * (uint64_t)rule->depth, words);

@@ -79,12 +79,13 @@ bool rule_from_row(const struct uw_arch *arch, uint64_t pc, const struct cfi_row
 enum uw_status rule_step(const struct uw_space *space, const struct uw_rule *rule, struct uw_cursor *cursor);
 
 /*
- * The one rule about progress. The CFA lies above the stack pointer and above the CFA of the frame before;
- * only where calls push nothing, an interrupted leaf function may have a CFA equal to both.
+ * The one rule about progress. The CFA lies above the stack pointer and above the CFA of the frame before; only an
+ * interrupted function whose return address is in a register may have pushed nothing (AArch64 leaves, glibc's vfork).
  */
-static inline bool rule_advances(const struct uw_arch *arch, const struct uw_cursor *cursor, uint64_t cfa)
+static inline bool rule_advances(const struct uw_arch *arch, const struct uw_cursor *cursor, uint64_t cfa,
+                                 bool return_in_register)
 {
-    bool leaf = cursor->pc_kind == UW_PC_EXACT && arch->return_address_offset == 0;
+    bool leaf = cursor->pc_kind == UW_PC_EXACT && return_in_register;
     uint64_t floor = cursor->cfa;
 
     if (uw_regs_known(&cursor->regs, arch->stack_pointer) && cursor->regs.value[arch->stack_pointer] > floor)

@@ -116,6 +116,19 @@ static enum uw_status recover(const struct uw_space *space, const struct uw_regs
     }
 }
 
+static bool returns_by_register(const struct uw_arch *arch, const struct cfi_row *row, uint64_t column)
+{
+    switch (row->rule[column]) {
+    case CFI_REGISTER:
+    case CFI_SAME_VALUE:
+        return true;
+    case CFI_UNSPECIFIED:
+        return arch->return_address_offset == 0;
+    default:
+        return false;
+    }
+}
+
 /*
  * The caller by a row in full generality. A register that cannot be recovered is unknown in the caller and
  * stops the walk only where a rule needs it.
@@ -133,7 +146,7 @@ static enum uw_status step_by_row(const struct uw_space *space, const struct uw_
     status = find_cfa(space, cursor, row, &cfa);
     if (status != UW_OK)
         return status;
-    if (!interrupted && !rule_advances(arch, cursor, cfa))
+    if (!interrupted && !rule_advances(arch, cursor, cfa, returns_by_register(arch, row, fde->cie.return_address)))
         return UW_NOT_ADVANCING;
     status = recover(space, &cursor->regs, row, cfa, (unsigned)fde->cie.return_address, &next->regs.pc);
     if (status != UW_OK)
@@ -210,7 +223,7 @@ static enum uw_status step_by_frame_pointer(const struct uw_space *space, const 
         !uw_regs_known(&cursor->regs, arch->stack_pointer))
         return UW_NO_CFI;
     if (fp % 8 != 0 || fp < cursor->regs.value[arch->stack_pointer] || fp > UINT64_MAX - sizeof(link) ||
-        !rule_advances(arch, cursor, fp + sizeof(link)))
+        !rule_advances(arch, cursor, fp + sizeof(link), false))
         return UW_NO_CFI;
     if (!space->read_stack(space->context, fp, link, sizeof(link)))
         return UW_NO_CFI;
