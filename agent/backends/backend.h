@@ -83,9 +83,8 @@ extern const struct capture_backend backend_none; /* unsupported platforms: ever
 bool passive_is_still(const struct capture_session *session, const struct thread_sample *sample);
 
 /*
- * The signal backend's part at load time, on the program's thread: picks the signal number (requested 0: the
- * highest free real-time signal; installs no handler) and reserves nothing. After fork the child calls it
- * again.
+ * The signal backend's part at load time, on the program's thread: takes note of the wanted number (0: the highest
+ * free real-time signal, chosen when it is needed) and forgets what the parent of a fork child had prepared.
  */
 void signal_backend_init(int requested_signal);
 

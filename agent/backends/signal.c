@@ -53,8 +53,9 @@ struct slot libprobe_slots[SLOT_COUNT];
 
 /* Of the process; the slots must outlive every dump, since a handler may come late. */
 static struct {
-    int number; /* 0: none was free */
-    bool requested;
+    int number;    /* 0: none was free */
+    int requested; /* by the user; 0: the agent chooses */
+    bool ready;
     uint8_t *bytes; /* SLOT_COUNT times SNAPSHOT_MAX_STACK, mapped when first needed */
     struct {
         int32_t tid;
@@ -89,8 +90,15 @@ static int pick_number(int highest)
 
 void signal_backend_init(int requested_signal)
 {
-    state.requested = usable_number(requested_signal);
-    state.number = state.requested ? requested_signal : pick_number(SIGNALS);
+    state.requested = usable_number(requested_signal) ? requested_signal : 0;
+    state.ready = false;
+}
+
+/* Before the first running thread of this process: most programs never get here, so load time pays for none of it. */
+static void prepare(void)
+{
+    state.ready = true;
+    state.number = state.requested ? state.requested : pick_number(SIGNALS);
     /* In a fork child no thread is left that could answer the parent's signals. */
     for (unsigned i = 0; i < SLOT_COUNT; i++) {
         uint64_t generation = libprobe_slots[i].word ? libprobe_slots[i].word >> 2 : context_ticks() >> 8;
@@ -562,6 +570,8 @@ static void signal_capture(struct capture_session *session, struct thread_sample
 
     if (!n)
         return;
+    if (!state.ready)
+        prepare();
     reason = why_nobody(session);
     while (reason == REASON_NONE && done < n) {
         uint32_t used = fill_batch(session, &batch, samples + done, n - done);

@@ -578,10 +578,13 @@ Test(signal_backend, stuck_slots_stay_out_of_use)
 
 Test(signal_backend, all_slots_stuck)
 {
-    struct worker worker = {.body = worker_spin};
+    struct worker first = {.body = worker_spin}, worker = {.body = worker_spin};
 
+    worker_start(&first);
+    expect_captured(fixture_new(), &first); /* the slots are in use from the first signal on */
+    worker_stop(&first);
     for (unsigned i = 0; i < SLOT_COUNT; i++)
-        libprobe_slots[i].word |= SLOT_BUSY;
+        libprobe_slots[i].word = slot_word(libprobe_slots[i].word >> 2, SLOT_BUSY);
     worker_start(&worker);
     expect_dropped(&worker, REASON_NO_ANSWER);
     worker_stop(&worker);
@@ -982,15 +985,19 @@ Test(signal_backend, works_again_after_fork)
     worker_start(&worker);
     expect_captured(fixture_new(), &worker);
     for (unsigned i = 0; i < SLOT_COUNT; i++)
-        libprobe_slots[i].word |= SLOT_BUSY;
+        libprobe_slots[i].word = slot_word(libprobe_slots[i].word >> 2, SLOT_BUSY);
     child = fork();
     if (child == 0) {
-        uint64_t generation = libprobe_slots[0].word >> 2;
+        struct worker own = {.body = worker_spin};
+        struct fixture *fixture;
         bool ok;
 
         signal_backend_init(0);
-        ok = libprobe_slots[0].word == slot_word(generation + 1, SLOT_FREE) &&
-             libprobe_slots[SLOT_COUNT - 1].word % 4 == SLOT_FREE;
+        worker_start(&own);
+        worker_wait_running(&own);
+        fixture = fixture_new();
+        fixture_capture(fixture);
+        ok = fixture_sample(fixture, own.tid)->capture == CAPTURE_SIGNAL;
         _exit(ok ? 0 : 1);
     }
     waitpid(child, &status, 0);
