@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What a process in a default Docker container with --cap-drop=ALL --security-opt=no-new-privileges meets: no
- * capabilities, none to be had back, and the system call filter. There is no Docker where these tests run, so the
- * filter is written after the published profile (moby/profiles, seccomp/default.json, 2025): what is not on the list
- * gives EPERM, clone3 gives ENOSYS so that libc falls back to clone, namespaces cannot be made.
+ * capabilities, none to be had back, and the system call filter. There is no Docker where these tests run, so
+ * the filter is written after the published profile (moby/profiles, seccomp/default.json, 2025): what is not
+ * on the list gives EPERM, clone3 gives ENOSYS so that libc falls back to clone, namespaces cannot be made.
  *
  * Linux x86-64. The calls that the profile allows only with a capability are not on the list.
  */
@@ -85,7 +85,8 @@ static unsigned short length;
 
 static void put(unsigned short code, unsigned jt, unsigned jf, unsigned k)
 {
-    program[length++] = (struct sock_filter){.code = code, .jt = (unsigned char)jt, .jf = (unsigned char)jf, .k = k};
+    program[length++] =
+        (struct sock_filter){.code = code, .jt = (unsigned char)jt, .jf = (unsigned char)jf, .k = k};
 }
 
 static void put_load(size_t offset)
@@ -105,7 +106,8 @@ static void put_case(unsigned k, unsigned action)
     put_return(action);
 }
 
-/* The instructions put by body run only for this system call; its first argument's low word is loaded for them. */
+/* The instructions put by body run only for this system call; its first argument's low word is loaded for
+ * them. */
 static void put_call(unsigned number, void (*body)(void))
 {
     unsigned short jump = length;

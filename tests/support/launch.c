@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Starts a program for a test: with a death signal, so that no failure of a test leaves it behind; without stray
- * descriptors; with its environment, limits and user set here, so that no preload touches the test's own processes.
+ * Starts a program for a test: with a death signal, so that no failure of a test leaves it behind; without
+ * stray descriptors; with its environment, limits and user set here, so that no preload touches the test's
+ * own processes.
  *
  *   launch [-d] [-k] [-r FD] [-u UID] [-l LIMIT=VALUE]... [-e NAME=VALUE]... -- program [argument...]
  *
@@ -34,8 +35,8 @@ static void set_limit(char *text)
     static const struct {
         const char *name;
         int resource;
-    } limits[] = {{"nproc", RLIMIT_NPROC},   {"as", RLIMIT_AS},         {"memlock", RLIMIT_MEMLOCK},
-                  {"stack", RLIMIT_STACK},   {"nofile", RLIMIT_NOFILE}, {"sigpending", RLIMIT_SIGPENDING}};
+    } limits[] = {{"nproc", RLIMIT_NPROC}, {"as", RLIMIT_AS},         {"memlock", RLIMIT_MEMLOCK},
+                  {"stack", RLIMIT_STACK}, {"nofile", RLIMIT_NOFILE}, {"sigpending", RLIMIT_SIGPENDING}};
     char *equals = strchr(text, '=');
     errno = EINVAL;
     if (!equals)

@@ -34,6 +34,8 @@ DEADLINE = 60.0
 # One dump, end to end. Generous: on two busy cores even a stat() can take a second.
 DUMP_DEADLINE = 20.0
 
+SETTINGS = ("PROBE_TARGET_DIR", "PROBE_SO", "PROBECTL", "PROBE_LAUNCH")
+
 _tests = []
 
 
@@ -346,10 +348,7 @@ class Raw:
 class Context:
     def __init__(self, name):
         self.name = name
-        self.target_dir = os.environ["PROBE_TARGET_DIR"]
-        self.so = os.environ["PROBE_SO"]
-        self.probectl = os.environ["PROBECTL"]
-        self.launch = os.environ["PROBE_LAUNCH"]
+        self.target_dir, self.so, self.probectl, self.launch = (os.environ[name] for name in SETTINGS)
         # Short: a socket's path must fit into 108 bytes.
         self._work = tempfile.mkdtemp(prefix="probe-t-")
         os.chmod(self._work, 0o755)
@@ -358,7 +357,7 @@ class Context:
         os.mkdir(self.dir, 0o700)
         # Nothing of the caller's set-up may reach a target.
         self._base = {key: value for key, value in os.environ.items()
-                      if not key.startswith("PROBE_") and key not in ("LD_PRELOAD", "PROBECTL")}
+                      if not key.startswith("PROBE_") and key not in ("LD_PRELOAD", "LD_LIBRARY_PATH", "MALLOC_PERTURB_")}
         self._programs = []
         self._dumps = 0
         self._names = {}
@@ -607,9 +606,9 @@ def main():
         print(f"# {time.monotonic() - begin:.2f} s", flush=True)
         if outcome == "failed":
             failures += 1
-            again = {key: os.environ[key] for key in ("PROBE_SO", "PROBECTL", "PROBE_TARGET_DIR", "PROBE_LAUNCH")}
-            if DOCKER:
-                again["PROBE_TEST_DOCKER"] = "1"
+            again = {key: value for key, value in os.environ.items()
+                     if key in SETTINGS or key.startswith(("PROBE_TEST_", "PROBE_HANDLER_"))}
+            again.pop("PROBE_TEST_ONLY", None)
             words = " ".join(f"{key}={shlex.quote(value)}" for key, value in again.items())
             for line in text.splitlines() + [f"files: {context.work}",
                                              f"again: {words} PROBE_TEST_ONLY={shlex.quote(name)} "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A preloadable allocator with one lock that a thread can be made to hold for as long as a test wants: whoever
- * allocates meanwhile hangs. It never gives memory back.
+ * A preloadable allocator with one lock that a thread can be made to hold for as long as a test wants:
+ * whoever allocates meanwhile hangs. It never gives memory back.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -71,7 +71,8 @@ FRAME static void *allocate(size_t alignment, size_t size)
         holder = 0;
     }
     if (!pool) {
-        void *map = mmap(NULL, POOL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *map =
+            mmap(NULL, POOL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (map != MAP_FAILED)
             pool = map;
     }

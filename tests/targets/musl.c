@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * S17, S84: a program of another libc under the same preload file: threads blocked in a mutex and a read, a fork.
- * Prints "ready PID", ends after a line on stdin. Uses only POSIX.
+ * S17, S84: a program of another libc under the same preload file: threads blocked in a mutex and a read, a
+ * fork. Prints "ready PID", ends after a line on stdin. Uses only POSIX.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * S90: code without .eh_frame. Built with frame pointers, -g and -fno-asynchronous-unwind-tables -fno-unwind-tables,
- * so that only .debug_frame describes it, as in async-profiler#1320.
+ * S90: code without .eh_frame. Built with frame pointers, -g and -fno-asynchronous-unwind-tables
+ * -fno-unwind-tables, so that only .debug_frame describes it, as in async-profiler#1320.
  */
 #include "tests/targets/no_cfi.h"
 

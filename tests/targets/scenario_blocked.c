@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Scenarios of sleeping threads: every blocking call a program uses, and many threads with a known deep chain.
- * What they check is what the program would observe if somebody disturbed the sleep: an early return, an error, a
- * short count, a stolen signal.
+ * Scenarios of sleeping threads: every blocking call a program uses, and many threads with a known deep
+ * chain. What they check is what the program would observe if somebody disturbed the sleep: an early return,
+ * an error, a short count, a stolen signal.
  */
 #include "tests/targets/target.h"
 
@@ -96,16 +96,16 @@ static struct timeval timeout_timeval(void)
 }
 
 /* One blocking call: wait_NAME is the innermost function of the program in that thread's stack. */
-#define WAIT(name, ...)                                                                                               \
-    T_FRAME long wait_##name(void *argument);                                                                          \
-    T_FRAME long wait_##name(void *argument)                                                                           \
-    {                                                                                                                  \
-        struct blocked *b = (struct blocked *)argument;                                                                \
-        long result;                                                                                                   \
-        (void)b;                                                                                                       \
-        __VA_ARGS__                                                                                                    \
-        T_NO_TAIL_CALL();                                                                                              \
-        return result;                                                                                                 \
+#define WAIT(name, ...)                                 \
+    T_FRAME long wait_##name(void *argument);           \
+    T_FRAME long wait_##name(void *argument)            \
+    {                                                   \
+        struct blocked *b = (struct blocked *)argument; \
+        long result;                                    \
+        (void)b;                                        \
+        __VA_ARGS__                                     \
+        T_NO_TAIL_CALL();                               \
+        return result;                                  \
     }
 
 static void prepare_pipe(struct blocked *b)
@@ -135,7 +135,8 @@ static void prepare_timed_sockets(struct blocked *b)
 static void prepare_listener(struct blocked *b)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "probe-target-%d-%s", (int)getpid(), b->row->name);
+    int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "probe-target-%d-%s", (int)getpid(),
+                     b->row->name);
     b->fd[0] = t_must(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
     t_must(bind(b->fd[0], (struct sockaddr *)&address, size));
@@ -158,10 +159,22 @@ static void release_connect(struct blocked *b)
     t_must(connect(b->fd[1], (struct sockaddr *)&address, size));
 }
 
-WAIT(read, { char byte; result = read(b->fd[0], &byte, 1); })
-WAIT(raw_read, { char byte; result = syscall(SYS_read, b->fd[0], &byte, 1); })
-WAIT(recv, { char byte; result = recv(b->fd[0], &byte, 1, 0); })
-WAIT(recv_timed, { char byte; result = recv(b->fd[0], &byte, 1, 0); })
+WAIT(read, {
+    char byte;
+    result = read(b->fd[0], &byte, 1);
+})
+WAIT(raw_read, {
+    char byte;
+    result = syscall(SYS_read, b->fd[0], &byte, 1);
+})
+WAIT(recv, {
+    char byte;
+    result = recv(b->fd[0], &byte, 1, 0);
+})
+WAIT(recv_timed, {
+    char byte;
+    result = recv(b->fd[0], &byte, 1, 0);
+})
 WAIT(recvmsg, {
     char byte;
     struct iovec piece = {.iov_base = &byte, .iov_len = 1};
@@ -207,7 +220,10 @@ static void release_waitall(struct blocked *b)
     t_must(send(b->fd[1], "defghij", WAITALL_BYTES - WAITALL_FIRST, 0));
 }
 
-WAIT(recv_waitall, { char bytes[WAITALL_BYTES]; result = recv(b->fd[0], bytes, sizeof(bytes), MSG_WAITALL); })
+WAIT(recv_waitall, {
+    char bytes[WAITALL_BYTES];
+    result = recv(b->fd[0], bytes, sizeof(bytes), MSG_WAITALL);
+})
 
 /* Readiness calls: never restarted by the kernel, whatever SA_RESTART says. */
 T_FRAME long epoll_in_set(const struct blocked *b, int timeout);
@@ -225,8 +241,14 @@ T_FRAME long epoll_in_set(const struct blocked *b, int timeout)
 
 WAIT(epoll, { result = epoll_in_set(b, -1); })
 WAIT(epoll_timed, { result = epoll_in_set(b, (int)timeout_ms); })
-WAIT(poll, { struct pollfd in = {.fd = b->fd[0], .events = POLLIN}; result = poll(&in, 1, -1); })
-WAIT(poll_timed, { struct pollfd in = {.fd = b->fd[0], .events = POLLIN}; result = poll(&in, 1, (int)timeout_ms); })
+WAIT(poll, {
+    struct pollfd in = {.fd = b->fd[0], .events = POLLIN};
+    result = poll(&in, 1, -1);
+})
+WAIT(poll_timed, {
+    struct pollfd in = {.fd = b->fd[0], .events = POLLIN};
+    result = poll(&in, 1, (int)timeout_ms);
+})
 WAIT(ppoll_timed, {
     struct pollfd in = {.fd = b->fd[0], .events = POLLIN};
     struct timespec t = timeout_span();
@@ -238,10 +260,16 @@ WAIT(select, {
     FD_SET(b->fd[0], &in);
     result = select(b->fd[0] + 1, &in, NULL, NULL, NULL);
 })
-WAIT(select_timed, { struct timeval t = timeout_timeval(); result = select(0, NULL, NULL, NULL, &t); })
+WAIT(select_timed, {
+    struct timeval t = timeout_timeval();
+    result = select(0, NULL, NULL, NULL, &t);
+})
 
 /* Sleeps. */
-WAIT(nanosleep, { struct timespec t = timeout_span(); result = nanosleep(&t, &t); })
+WAIT(nanosleep, {
+    struct timespec t = timeout_span();
+    result = nanosleep(&t, &t);
+})
 WAIT(clock_nanosleep, {
     struct timespec t = timeout_from_now(CLOCK_MONOTONIC);
     result = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
@@ -326,12 +354,18 @@ WAIT(futex_timed, {
     struct timespec t = timeout_span();
     result = syscall(SYS_futex, &b->word, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0);
 })
-WAIT(mutex, { result = pthread_mutex_lock(&b->mutex); pthread_mutex_unlock(&b->mutex); })
+WAIT(mutex, {
+    result = pthread_mutex_lock(&b->mutex);
+    pthread_mutex_unlock(&b->mutex);
+})
 WAIT(rwlock, { result = pthread_rwlock_rdlock(&b->rwlock); })
 WAIT(barrier, { result = pthread_barrier_wait(&b->barrier) > 0; })
 WAIT(join, { result = pthread_join(b->other, NULL); })
 WAIT(sem, { result = sem_wait(&b->semaphore); })
-WAIT(sem_timed, { struct timespec t = timeout_from_now(CLOCK_REALTIME); result = sem_timedwait(&b->semaphore, &t); })
+WAIT(sem_timed, {
+    struct timespec t = timeout_from_now(CLOCK_REALTIME);
+    result = sem_timedwait(&b->semaphore, &t);
+})
 WAIT(cond, {
     pthread_mutex_lock(&b->mutex);
     result = 0;
@@ -434,7 +468,8 @@ static void release_msg(struct blocked *b)
         long type;
         char byte;
     } message = {.type = 1};
-    msgsnd(b->id, &message, 1, 0); /* fails when the thread left early and removed the queue: check_row() tells */
+    msgsnd(b->id, &message, 1,
+           0); /* fails when the thread left early and removed the queue: check_row() tells */
 }
 
 static void prepare_semset(struct blocked *b)
@@ -479,13 +514,17 @@ WAIT(semop, {
     semctl(b->id, 0, IPC_RMID);
     errno = error;
 })
-WAIT(mq_receive, { char bytes[8]; result = mq_receive(b->queue, bytes, sizeof(bytes), NULL); })
+WAIT(mq_receive, {
+    char bytes[8];
+    result = mq_receive(b->queue, bytes, sizeof(bytes), NULL);
+})
 
 /* Files. */
 static void make_path(struct blocked *b)
 {
     const char *directory = getenv("TMPDIR");
-    snprintf(b->path, sizeof(b->path), "%.3000s/target-%d-%s", directory ? directory : "/tmp", (int)getpid(), b->row->name);
+    snprintf(b->path, sizeof(b->path), "%.3000s/target-%d-%s", directory ? directory : "/tmp", (int)getpid(),
+             b->row->name);
 }
 
 /* The main thread holds the lock through another open of the same file. */
@@ -617,13 +656,14 @@ static void check_row(const struct blocked *b)
     uint64_t elapsed_ms = (b->end - b->begin) / 1000000;
 
     if (b->result != b->row->want)
-        t_fail("%s returned %ld (%s), wanted %ld", name, b->result, b->result < 0 ? strerror(b->error) : "no error",
-               b->row->want);
+        t_fail("%s returned %ld (%s), wanted %ld", name, b->result,
+               b->result < 0 ? strerror(b->error) : "no error", b->row->want);
     if (b->result == -1 && b->error != b->row->want_errno)
         t_fail("%s failed with %s, wanted %s", name, strerror(b->error), strerror((int)b->row->want_errno));
     if (!timed(b) && b->end < released_at)
         t_fail("%s returned before it was released", name);
-    /* 2 s of slack for a busy machine: an interrupted and repeated sleep overshoots by more after many dumps. */
+    /* 2 s of slack for a busy machine: an interrupted and repeated sleep overshoots by more after many dumps.
+     */
     if (timed(b) && (elapsed_ms < (uint64_t)timeout_ms || elapsed_ms > (uint64_t)timeout_ms + 1000 + 2000))
         t_fail("%s took %llu ms, time-out %ld ms", name, (unsigned long long)elapsed_ms, timeout_ms);
 }
@@ -664,8 +704,8 @@ static int run_blocked(void)
         char innermost[64];
         pid_t tid = t_await_tid(&all[i].tid);
         await_row(&all[i]);
-        snprintf(innermost, sizeof(innermost), "%swait_%s", !strncmp(all[i].row->name, "epoll", 5) ? "epoll_in_set " : "",
-                 all[i].row->name);
+        snprintf(innermost, sizeof(innermost), "%swait_%s",
+                 !strncmp(all[i].row->name, "epoll", 5) ? "epoll_in_set " : "", all[i].row->name);
         t_expect_chain(tid, innermost, depth, "t_chain blocked_thread");
         t_fact("row", "%d %s %s", (int)tid, all[i].row->name, timed(&all[i]) ? "timed" : "released");
     }
@@ -789,15 +829,17 @@ static int run_heartbeat(void)
     t_wait_release();
     t_join(thread);
     if (first_beat - begin < (uint64_t)seconds * 1000000000u)
-        t_fail("the heart beat after %llu ms, wanted %u s", (unsigned long long)(first_beat - begin) / 1000000, seconds);
+        t_fail("the heart beat after %llu ms, wanted %u s",
+               (unsigned long long)(first_beat - begin) / 1000000, seconds);
     return 0;
 }
 
 const struct t_scenario t_blocked_scenarios[] = {
-    {"threads", "", "n=200 depth=20 stack=65536 quiet=0: a pool of threads in a condition wait under a known chain",
-     NULL, run_threads},
-    {"blocked", "S01 S02 S09 S34 S57", "call=all|NAME depth=3 timeout=3000 disturb=0: one thread in every blocking call", NULL,
-     run_blocked},
+    {"threads", "",
+     "n=200 depth=20 stack=65536 quiet=0: a pool of threads in a condition wait under a known chain", NULL,
+     run_threads},
+    {"blocked", "S01 S02 S09 S34 S57",
+     "call=all|NAME depth=3 timeout=3000 disturb=0: one thread in every blocking call", NULL, run_blocked},
     {"heartbeat", "S10", "seconds=3: a thread sleeps and beats once", NULL, run_heartbeat},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Scenarios of programs that hang inside, or keep using, a lock of the runtime: allocator, stdio, loader, fork
- * handlers, the unwinder of libgcc. An agent that takes the same lock hangs with them.
+ * Scenarios of programs that hang inside, or keep using, a lock of the runtime: allocator, stdio, loader,
+ * fork handlers, the unwinder of libgcc. An agent that takes the same lock hangs with them.
  */
 #include "tests/targets/target.h"
 
@@ -18,7 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Two threads, each wanting the other's mutex; a third waits behind them; main joins one; a fifth reads a socket. */
+/* Two threads, each wanting the other's mutex; a third waits behind them; main joins one; a fifth reads a
+ * socket. */
 
 static pthread_mutex_t mutex_a = PTHREAD_MUTEX_INITIALIZER, mutex_b = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t both_hold;
@@ -68,7 +69,8 @@ T_FRAME void *net_thread(void *argument)
     return argument;
 }
 
-/* Never ends by itself: the test kills it. Main reports ready before it joins, so the test awaits that itself. */
+/* Never ends by itself: the test kills it. Main reports ready before it joins, so the test awaits that
+ * itself. */
 static int run_deadlock2(void)
 {
     int pair[2];
@@ -179,7 +181,8 @@ static int run_stdio_locked(void)
     stream = stdout;
     sem_init(&stream_may_go, 0, 0);
     for (int i = 0; i < N; i++) {
-        threads[i] = t_thread(i ? wants_stream : holds_stream, (void *)&stream_tid[i], i ? "wants-stream" : "holds-stream");
+        threads[i] = t_thread(i ? wants_stream : holds_stream, (void *)&stream_tid[i],
+                              i ? "wants-stream" : "holds-stream");
         t_await_blocked(t_await_tid(&stream_tid[i]), SYS_futex);
         t_expect(stream_tid[i], i ? "wants_stream" : "holds_stream");
     }
@@ -337,10 +340,10 @@ static int run_self_backtrace(void)
 }
 
 const struct t_scenario t_lock_scenarios[] = {
-    {"deadlock2", "", "two threads deadlocked over two mutexes, one behind them, main joins; never ends", NULL,
-     run_deadlock2},
-    {"malloc_locked", "S19 S26", "a thread inside malloc with the lock held (preload lib_lockmalloc.so)", NULL,
-     run_malloc_locked},
+    {"deadlock2", "", "two threads deadlocked over two mutexes, one behind them, main joins; never ends",
+     NULL, run_deadlock2},
+    {"malloc_locked", "S19 S26", "a thread inside malloc with the lock held (preload lib_lockmalloc.so)",
+     NULL, run_malloc_locked},
     {"stdio_locked", "", "stdout's lock held by a sleeping thread, others in printf", NULL, run_stdio_locked},
     {"fork_handler", "", "fork() hung in a pthread_atfork prepare handler", NULL, run_fork_handler},
     {"dl_iterate", "S14", "8 threads in dl_iterate_phdr with a slow callback", NULL, run_dl_iterate},

@@ -144,7 +144,8 @@ static int run_fork_loop(void)
 {
     size_t bytes = (size_t)t_param("mib", 64) << 20;
     long forks = 0;
-    char *memory = (char *)t_must(mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    char *memory =
+        (char *)t_must(mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 
     memset(memory, 1, bytes);
     t_expect(getpid(), "");
@@ -215,8 +216,8 @@ T_FRAME void *remaining_thread(void *argument)
     t_publish(&last_worker);
     /* Ready only when the leader is a zombie: that is the situation. */
     for (uint64_t end = t_now_ns() + (uint64_t)T_DEADLINE_S * 1000000000u; state != 'Z';) {
-        if (!t_task_file(getpid(), "stat", text, sizeof(text)) || sscanf(strrchr(text, ')'), ") %c", &state) != 1 ||
-            t_now_ns() > end)
+        if (!t_task_file(getpid(), "stat", text, sizeof(text)) ||
+            sscanf(strrchr(text, ')'), ") %c", &state) != 1 || t_now_ns() > end)
             t_fail("the main thread did not end");
         t_sleep_ms(1);
     }
@@ -283,7 +284,8 @@ static int run_limits(void)
 
 static void print_inherited(const char *who)
 {
-    static const char *const fields[] = {"SigBlk", "SigIgn", "SigCgt", "ShdPnd", "CapEff", "NoNewPrivs", "Seccomp"};
+    static const char *const fields[] = {"SigBlk", "SigIgn",     "SigCgt", "ShdPnd",
+                                         "CapEff", "NoNewPrivs", "Seccomp"};
     char value[128];
     mode_t mask = umask(0);
     umask(mask);
@@ -334,15 +336,18 @@ static int run_single(void)
 }
 
 const struct t_scenario t_process_scenarios[] = {
-    {"spin", "", "n=2 steps=0 sleepers=0: running threads; each of `steps` lines prints the longest pause seen", NULL,
+    {"spin", "",
+     "n=2 steps=0 sleepers=0: running threads; each of `steps` lines prints the longest pause seen", NULL,
      run_spin},
     {"churn", "S62", "n=64: threads that create and join threads all the time", NULL, run_churn},
     {"fork_loop", "S08 S67 S68", "mib=64: forks in a loop with touched memory", NULL, run_fork_loop},
     {"prefork", "S69", "forks 4 workers, the first of which ends", NULL, run_prefork},
     {"main_exit", "S59 S60", "main leaves by pthread_exit, a worker stays", NULL, run_main_exit},
-    {"close_all", "S73 S74", "daemon=0: closes all descriptors, opens its own on the low numbers", NULL, run_close_all},
+    {"close_all", "S73 S74", "daemon=0: closes all descriptors, opens its own on the low numbers", NULL,
+     run_close_all},
     {"limits", "S86", "mlockall=0: waits, for limits set by the test", NULL, run_limits},
     {"inherit", "S38", "prints what children inherit; no ready line", NULL, run_inherit},
-    {"single", "", "factor=10: a putc and malloc loop of a single-threaded program; no ready line", NULL, run_single},
+    {"single", "", "factor=10: a putc and malloc loop of a single-threaded program; no ready line", NULL,
+     run_single},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Scenarios about who owns a signal and on which stack a handler runs: dispositions taken or reset by the program,
- * blocked signals, small stacks, threads inside fault handlers.
+ * Scenarios about who owns a signal and on which stack a handler runs: dispositions taken or reset by the
+ * program, blocked signals, small stacks, threads inside fault handlers.
  */
 #include "tests/targets/target.h"
 
@@ -76,8 +76,8 @@ static void spinners_stop(struct spinner *all, int n)
 }
 
 /*
- * S27: every disposition goes back to SIG_DFL, as node does: at the start (step 1 finds that), and once more after a
- * first dump, when the agent has its handler installed.
+ * S27: every disposition goes back to SIG_DFL, as node does: at the start (step 1 finds that), and once more
+ * after a first dump, when the agent has its handler installed.
  */
 
 static void reset_all(void)
@@ -201,7 +201,8 @@ enum { SMALL_ALTERNATE = 8192 };
 static void small_alternate(struct spinner *s)
 {
     stack_t stack = {.ss_size = SMALL_ALTERNATE};
-    s->memory = stack.ss_sp = t_must(mmap(NULL, SMALL_ALTERNATE + 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    s->memory = stack.ss_sp =
+        t_must(mmap(NULL, SMALL_ALTERNATE + 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     stack.ss_sp = (char *)stack.ss_sp + 4096; /* a guard below it, as Rust has */
     t_must(mprotect(stack.ss_sp, SMALL_ALTERNATE, PROT_READ | PROT_WRITE));
     t_must(sigaltstack(&stack, NULL));
@@ -260,8 +261,8 @@ static int run_small_stack(void)
 }
 
 /*
- * S44, S46: a thread inside its SIGSEGV handler, on an alternate stack. The handler repairs the page before it
- * returns, so the faulting function goes on.
+ * S44, S46: a thread inside its SIGSEGV handler, on an alternate stack. The handler repairs the page before
+ * it returns, so the faulting function goes on.
  */
 
 static char *fault_page;
@@ -356,7 +357,8 @@ static int run_fault_handler(void)
     return 0;
 }
 
-/* S46: the handler allocates, the lock is held by another thread for ever. Needs lib_lockmalloc.so preloaded. */
+/* S46: the handler allocates, the lock is held by another thread for ever. Needs lib_lockmalloc.so preloaded.
+ */
 
 static _Atomic pid_t crash_holder;
 
@@ -384,7 +386,8 @@ static int run_crash_malloc(void)
     atomic_store(&fault_gate, 1);
     t_await_blocked(faulting, SYS_futex);
     t_expect(crash_holder, "allocator_holds_lock allocate malloc crash_holder_thread");
-    t_expect_chain(faulting, "allocator_takes_lock allocate malloc" FAULT_CHAIN, 3, "t_chain faulting_thread");
+    t_expect_chain(faulting, "allocator_takes_lock allocate malloc" FAULT_CHAIN, 3,
+                   "t_chain faulting_thread");
     t_fact("faulting", "%d", (int)faulting);
     t_ready();
     t_wait_release();
@@ -395,8 +398,8 @@ static int run_crash_malloc(void)
 }
 
 /*
- * S64: a thread that hardly ever runs answers a signal long after everybody gave up. It shares one CPU with hogs of
- * a higher class.
+ * S64: a thread that hardly ever runs answers a signal long after everybody gave up. It shares one CPU with
+ * hogs of a higher class.
  */
 
 static _Atomic bool hog_end;
@@ -455,16 +458,19 @@ static int run_starved(void)
 }
 
 const struct t_scenario t_signal_scenarios[] = {
-    {"sigdfl", "S27", "resets all dispositions at start and again at the first line; a running thread", NULL, run_sigdfl},
+    {"sigdfl", "S27", "resets all dispositions at start and again at the first line; a running thread", NULL,
+     run_sigdfl},
     {"rt_taken", "S30", "free=0: handlers on all realtime signals but the top `free`; a running thread", NULL,
      run_rt_taken},
     {"sig_blocked", "S32", "threads with all signals blocked, asleep and running", NULL, run_sig_blocked},
     {"sigterm", "S37", "ends gracefully when SIGTERM reaches its sigwait()", NULL, run_sigterm},
     {"altstack", "S42", "running threads with an 8 KiB alternate signal stack", NULL, run_altstack},
     {"small_stack", "S45", "used=10240: a running thread on a 16 KiB stack", NULL, run_small_stack},
-    {"fault_handler", "S44", "kind=sleep|spin: a thread inside its SIGSEGV handler on an 8 KiB alternate stack", NULL,
+    {"fault_handler", "S44",
+     "kind=sleep|spin: a thread inside its SIGSEGV handler on an 8 KiB alternate stack", NULL,
      run_fault_handler},
-    {"crash_malloc", "S46", "a SIGSEGV handler hung in malloc (preload lib_lockmalloc.so)", NULL, run_crash_malloc},
+    {"crash_malloc", "S46", "a SIGSEGV handler hung in malloc (preload lib_lockmalloc.so)", NULL,
+     run_crash_malloc},
     {"starved", "S64", "a running thread that gets no CPU until the first line", one_cpu, run_starved},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Scenarios that are hard to unwind: stack switching, code without unwind tables, generated code, hostile stack
- * contents, very deep and quickly changing stacks.
+ * Scenarios that are hard to unwind: stack switching, code without unwind tables, generated code, hostile
+ * stack contents, very deep and quickly changing stacks.
  */
 #include "tests/targets/target.h"
 
@@ -114,7 +114,8 @@ static void *jump_thread(void *argument)
 
 static int run_swapcontext(void)
 {
-    pthread_t threads[2] = {t_thread(swap_thread, (void *)&loops[0], "swap"), t_thread(jump_thread, (void *)&loops[1], "jump")};
+    pthread_t threads[2] = {t_thread(swap_thread, (void *)&loops[0], "swap"),
+                            t_thread(jump_thread, (void *)&loops[1], "jump")};
     return finish_loops(threads, 2);
 }
 
@@ -147,8 +148,8 @@ static int run_coroutine(void)
 }
 
 /*
- * S49: code in anonymous memory. One thread sleeps in a function that generated code called, with a frame pointer
- * chain and without any table; one runs inside generated code.
+ * S49: code in anonymous memory. One thread sleeps in a function that generated code called, with a frame
+ * pointer chain and without any table; one runs inside generated code.
  */
 
 static unsigned char *generated;
@@ -156,25 +157,25 @@ static unsigned char *generated;
 static void generate(void)
 {
     static const unsigned char call_argument[] = {
-        0x55,                   /* push %rbp */
-        0x48, 0x89, 0xe5,       /* mov %rsp,%rbp */
-        0x48, 0x89, 0xf8,       /* mov %rdi,%rax */
-        0x48, 0x89, 0xf7,       /* mov %rsi,%rdi */
-        0xff, 0xd0,             /* call *%rax */
-        0x5d,                   /* pop %rbp */
-        0xc3,                   /* ret */
+        0x55,             /* push %rbp */
+        0x48, 0x89, 0xe5, /* mov %rsp,%rbp */
+        0x48, 0x89, 0xf8, /* mov %rdi,%rax */
+        0x48, 0x89, 0xf7, /* mov %rsi,%rdi */
+        0xff, 0xd0,       /* call *%rax */
+        0x5d,             /* pop %rbp */
+        0xc3,             /* ret */
     };
     static const unsigned char loop_while_zero[] = {
-        0x55,                   /* push %rbp */
-        0x48, 0x89, 0xe5,       /* mov %rsp,%rbp */
-        0xf3, 0x90,             /* pause */
-        0x80, 0x3f, 0x00,       /* cmpb $0,(%rdi) */
-        0x74, 0xf9,             /* je back to pause */
-        0x5d,                   /* pop %rbp */
-        0xc3,                   /* ret */
+        0x55,             /* push %rbp */
+        0x48, 0x89, 0xe5, /* mov %rsp,%rbp */
+        0xf3, 0x90,       /* pause */
+        0x80, 0x3f, 0x00, /* cmpb $0,(%rdi) */
+        0x74, 0xf9,       /* je back to pause */
+        0x5d,             /* pop %rbp */
+        0xc3,             /* ret */
     };
-    generated = (unsigned char *)t_must(
-        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    generated =
+        (unsigned char *)t_must(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     memcpy(generated, call_argument, sizeof(call_argument));
     memcpy(generated + 256, loop_while_zero, sizeof(loop_while_zero));
     t_must(mprotect(generated, 4096, PROT_READ | PROT_EXEC));
@@ -251,14 +252,16 @@ static int run_hostile_stack(void)
 
     sem_init(&may_go, 0, 0);
     forbidden = (uintptr_t)t_must(mmap(NULL, 64 * 1024, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    /* The stack's last byte is the last byte before an inaccessible page, and no guard that libc knows is below. */
+    /* The stack's last byte is the last byte before an inaccessible page, and no guard that libc knows is
+     * below. */
     char *stack = (char *)t_must(mmap(NULL, size + 2 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     t_must(mprotect(stack + 4096, size, PROT_READ | PROT_WRITE));
     pthread_attr_init(&attributes);
     t_check(!pthread_attr_setstack(&attributes, stack + 4096, size));
     t_check(!pthread_create(&thread, &attributes, hostile_thread, NULL));
     await_sleeper();
-    /* alloca needs a frame register, which a sleeping thread's capture does not know: the test allows an end there. */
+    /* alloca needs a frame register, which a sleeping thread's capture does not know: the test allows an end
+     * there. */
     t_expect(sleeper, "sleeps_here hostile_frame hostile_thread");
     return finish_sleeper(thread);
 }
@@ -353,7 +356,8 @@ T_FRAME void *raises_raw(void *argument)
         unsigned long flags;
         void (*restorer)(void);
         unsigned long mask;
-    } action = {.handler = on_raw_signal, .flags = 0x04000000 /* SA_RESTORER */, .restorer = restorer_without_cfi};
+    } action = {
+        .handler = on_raw_signal, .flags = 0x04000000 /* SA_RESTORER */, .restorer = restorer_without_cfi};
     t_must(syscall(SYS_rt_sigaction, SIGUSR1, &action, NULL, 8));
     t_must(syscall(SYS_tgkill, getpid(), t_gettid(), SIGUSR1));
     T_NO_TAIL_CALL();
@@ -372,11 +376,13 @@ static int run_raw_trampoline(void)
 const struct t_scenario t_stack_scenarios[] = {
     {"swapcontext", "S48", "loops in swapcontext() and longjmp()", NULL, run_swapcontext},
     {"coroutine", "S48", "a coroutine asleep on a heap stack", NULL, run_coroutine},
-    {"generated", "S49", "generated code: one thread asleep below it, one running in it", NULL, run_generated},
+    {"generated", "S49", "generated code: one thread asleep below it, one running in it", NULL,
+     run_generated},
     {"hostile_stack", "S50", "a stack full of pointers to inaccessible pages", NULL, run_hostile_stack},
     {"recurse", "S66", "4 threads recursing and returning quickly", NULL, run_recurse},
     {"deep", "S88", "depth=2000: a deep recursion, asleep at its end", NULL, run_deep},
     {"debug_frame", "S90", "asleep below a function that has only .debug_frame", NULL, run_debug_frame},
-    {"raw_trampoline", "S90", "asleep in a signal handler whose trampoline has no CFI", NULL, run_raw_trampoline},
+    {"raw_trampoline", "S90", "asleep in a signal handler whose trampoline has no CFI", NULL,
+     run_raw_trampoline},
     {NULL, NULL, NULL, NULL, NULL},
 };

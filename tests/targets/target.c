@@ -30,8 +30,8 @@
 volatile unsigned t_sink;
 
 static const struct t_scenario *const tables[] = {
-    t_blocked_scenarios, t_lock_scenarios,    t_signal_scenarios, t_stack_scenarios,
-    t_process_scenarios, t_loader_scenarios,
+    t_blocked_scenarios, t_lock_scenarios,    t_signal_scenarios,
+    t_stack_scenarios,   t_process_scenarios, t_loader_scenarios,
 #ifdef TARGET_CXX
     t_cxx_scenarios,
 #endif
@@ -87,7 +87,8 @@ long t_param(const char *key, long otherwise)
 static void parse_params(int n, char **words)
 {
     for (int i = 0; i < n; i++) {
-        static char copies[MAX_PARAMS][128]; /* the words themselves are the process's command line: unchanged */
+        static char copies[MAX_PARAMS]
+                          [128]; /* the words themselves are the process's command line: unchanged */
         char *equals = strchr(words[i], '=');
         if (!equals || n_params == MAX_PARAMS || strlen(words[i]) >= sizeof(copies[0]))
             t_fail("not a key=value word, too long, or too many: %s", words[i]);
@@ -106,7 +107,8 @@ static size_t report_length;
 static const struct t_scenario *current;
 static bool main_expected;
 
-/* One buffer, one write: a scenario whose stdio or malloc is broken on purpose must still be able to report. */
+/* One buffer, one write: a scenario whose stdio or malloc is broken on purpose must still be able to report.
+ */
 static void report_add(const char *format, va_list arguments)
 {
     int n = vsnprintf(report + report_length, sizeof(report) - report_length, format, arguments);
@@ -183,7 +185,8 @@ void t_ready(void)
     for (int i = 0; i < n_params; i++)
         if (!params[i].used)
             t_fail("unknown parameter: %s", params[i].key);
-    /* Unless a scenario says otherwise, its main thread waits for the test; the run function of NAME is run_NAME. */
+    /* Unless a scenario says otherwise, its main thread waits for the test; the run function of NAME is
+     * run_NAME. */
     if (!main_expected)
         report_text("chain %d t_wait_release run_%s main\n", (int)getpid(), current->name);
     report_text("ready %d", (int)getpid());
@@ -385,10 +388,13 @@ void t_await_blocked(pid_t tid, long number)
         char again[256];
         long seen;
         if (switches(tid, &before) && t_task_file(tid, "syscall", text, sizeof(text)) &&
-            sscanf(text, "%ld", &seen) == 1 && (number == -1 ? seen >= 0 : number == -2 ? seen == -1 : seen == number)) {
+            sscanf(text, "%ld", &seen) == 1 &&
+            (number == -1   ? seen >= 0
+             : number == -2 ? seen == -1
+                            : seen == number)) {
             t_sleep_ms(1);
-            if (t_task_file(tid, "syscall", again, sizeof(again)) && !strcmp(text, again) && switches(tid, &after) &&
-                before == after)
+            if (t_task_file(tid, "syscall", again, sizeof(again)) && !strcmp(text, again) &&
+                switches(tid, &after) && before == after)
                 return;
         }
         t_sleep_ms(1);
@@ -420,13 +426,13 @@ struct chain {
     void *argument;
 };
 
-#define CHAIN_FUNCTION(n, next)                                                                                        \
-    T_FRAME long chain_##n(const struct chain *chain);                                                                 \
-    T_FRAME long chain_##n(const struct chain *chain)                                                                  \
-    {                                                                                                                  \
-        long result = chain->depth > n ? next(chain) : chain->leaf(chain->argument);                                   \
-        T_NO_TAIL_CALL();                                                                                              \
-        return result;                                                                                                 \
+#define CHAIN_FUNCTION(n, next)                                                      \
+    T_FRAME long chain_##n(const struct chain *chain);                               \
+    T_FRAME long chain_##n(const struct chain *chain)                                \
+    {                                                                                \
+        long result = chain->depth > n ? next(chain) : chain->leaf(chain->argument); \
+        T_NO_TAIL_CALL();                                                            \
+        return result;                                                               \
     }
 
 static long chain_end(const struct chain *chain)
@@ -435,17 +441,22 @@ static long chain_end(const struct chain *chain)
 }
 
 CHAIN_FUNCTION(32, chain_end)
-CHAIN_FUNCTION(31, chain_32) CHAIN_FUNCTION(30, chain_31) CHAIN_FUNCTION(29, chain_30) CHAIN_FUNCTION(28, chain_29)
-CHAIN_FUNCTION(27, chain_28) CHAIN_FUNCTION(26, chain_27) CHAIN_FUNCTION(25, chain_26) CHAIN_FUNCTION(24, chain_25)
-CHAIN_FUNCTION(23, chain_24) CHAIN_FUNCTION(22, chain_23) CHAIN_FUNCTION(21, chain_22) CHAIN_FUNCTION(20, chain_21)
-CHAIN_FUNCTION(19, chain_20) CHAIN_FUNCTION(18, chain_19) CHAIN_FUNCTION(17, chain_18) CHAIN_FUNCTION(16, chain_17)
-CHAIN_FUNCTION(15, chain_16) CHAIN_FUNCTION(14, chain_15) CHAIN_FUNCTION(13, chain_14) CHAIN_FUNCTION(12, chain_13)
-CHAIN_FUNCTION(11, chain_12) CHAIN_FUNCTION(10, chain_11) CHAIN_FUNCTION(9, chain_10) CHAIN_FUNCTION(8, chain_9)
-CHAIN_FUNCTION(7, chain_8) CHAIN_FUNCTION(6, chain_7) CHAIN_FUNCTION(5, chain_6) CHAIN_FUNCTION(4, chain_5)
-CHAIN_FUNCTION(3, chain_4) CHAIN_FUNCTION(2, chain_3) CHAIN_FUNCTION(1, chain_2)
+CHAIN_FUNCTION(31, chain_32)
+CHAIN_FUNCTION(30, chain_31)
+CHAIN_FUNCTION(29, chain_30)
+CHAIN_FUNCTION(28, chain_29) CHAIN_FUNCTION(27, chain_28) CHAIN_FUNCTION(26, chain_27)
+    CHAIN_FUNCTION(25, chain_26) CHAIN_FUNCTION(24, chain_25) CHAIN_FUNCTION(23, chain_24)
+        CHAIN_FUNCTION(22, chain_23) CHAIN_FUNCTION(21, chain_22) CHAIN_FUNCTION(20, chain_21)
+            CHAIN_FUNCTION(19, chain_20) CHAIN_FUNCTION(18, chain_19) CHAIN_FUNCTION(17, chain_18)
+                CHAIN_FUNCTION(16, chain_17) CHAIN_FUNCTION(15, chain_16) CHAIN_FUNCTION(14, chain_15)
+                    CHAIN_FUNCTION(13, chain_14) CHAIN_FUNCTION(12, chain_13) CHAIN_FUNCTION(11, chain_12)
+                        CHAIN_FUNCTION(10, chain_11) CHAIN_FUNCTION(9, chain_10) CHAIN_FUNCTION(8, chain_9)
+                            CHAIN_FUNCTION(7, chain_8) CHAIN_FUNCTION(6, chain_7) CHAIN_FUNCTION(5, chain_6)
+                                CHAIN_FUNCTION(4, chain_5) CHAIN_FUNCTION(3, chain_4)
+                                    CHAIN_FUNCTION(2, chain_3) CHAIN_FUNCTION(1, chain_2)
 
-/* Not a frame of the chain: it disappears into its caller. */
-static inline __attribute__((always_inline)) long chain_start(const struct chain *chain)
+    /* Not a frame of the chain: it disappears into its caller. */
+    static inline __attribute__((always_inline)) long chain_start(const struct chain *chain)
 {
     return chain->depth > 0 ? chain_1(chain) : chain->leaf(chain->argument);
 }
@@ -494,7 +505,9 @@ int main(int argc, char **argv)
     bool query = argc >= 3 && !strncmp(argv[1], "--", 2);
     const struct t_scenario *scenario = argc >= 2 ? find_scenario(argv[query ? 2 : 1]) : NULL;
     if (!scenario) {
-        fprintf(stderr, "usage: target SCENARIO [key=value...] | --list | --describe SCENARIO | --available SCENARIO\n");
+        fprintf(
+            stderr,
+            "usage: target SCENARIO [key=value...] | --list | --describe SCENARIO | --available SCENARIO\n");
         return 64;
     }
     if (query && !strcmp(argv[1], "--describe")) {

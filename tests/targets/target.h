@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The scenario program: a table of situations that the agent is pointed at. This header is what a scenario may use.
+ * The scenario program: a table of situations that the agent is pointed at. This header is what a scenario
+ * may use.
  *
- * A scenario builds its situation, reports "ready" once every thread is proven (through /proc, never by sleeping) to
- * be where it should be, waits for a line on stdin, and then checks what a program would observe: return values,
- * elapsed time, bytes moved, counters. It returns 0, or calls t_fail().
+ * A scenario builds its situation, reports "ready" once every thread is proven (through /proc, never by
+ * sleeping) to be where it should be, waits for a line on stdin, and then checks what a program would
+ * observe: return values, elapsed time, bytes moved, counters. It returns 0, or calls t_fail().
  */
 #ifndef TESTS_TARGETS_TARGET_H
 #define TESTS_TARGETS_TARGET_H
@@ -25,8 +26,8 @@ extern "C" {
 #endif
 
 /*
- * Every function of an expected chain: visible in the symbol table under its own name, never inlined or cloned.
- * noipa is gcc's strongest form; clang has no such attribute and needs noinline alone.
+ * Every function of an expected chain: visible in the symbol table under its own name, never inlined or
+ * cloned. noipa is gcc's strongest form; clang has no such attribute and needs noinline alone.
  */
 #if defined(__clang__)
 #define T_FRAME __attribute__((noinline, used))
@@ -40,34 +41,35 @@ extern volatile unsigned t_sink;
 
 struct t_scenario {
     const char *name;
-    const char *story;    /* "S01 S02", or "" */
-    const char *describe; /* one line, with the parameters */
+    const char *story;                /* "S01 S02", or "" */
+    const char *describe;             /* one line, with the parameters */
     const char *(*unavailable)(void); /* reason, or NULL: available; the pointer may be NULL */
     int (*run)(void);
 };
 
 /* Each scenario file ends in one such table; target.c lists them all. The last row has no name. */
-extern const struct t_scenario t_blocked_scenarios[], t_lock_scenarios[], t_signal_scenarios[], t_stack_scenarios[],
-    t_process_scenarios[], t_loader_scenarios[], t_cxx_scenarios[], t_uring_scenarios[];
+extern const struct t_scenario t_blocked_scenarios[], t_lock_scenarios[], t_signal_scenarios[],
+    t_stack_scenarios[], t_process_scenarios[], t_loader_scenarios[], t_cxx_scenarios[], t_uring_scenarios[];
 
-/* Parameters: key=value words of the command line. An unknown key given by the caller is an error at t_ready(). */
+/* Parameters: key=value words of the command line. An unknown key given by the caller is an error at
+ * t_ready(). */
 long t_param(const char *key, long otherwise);
 const char *t_param_text(const char *key, const char *otherwise);
 
 /* The program stops here with exit status 1 and the reason on stderr. */
 void t_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-#define t_check(condition)                                                                                             \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            t_fail("%s:%d: not true: %s", __FILE__, __LINE__, #condition);                                             \
+#define t_check(condition)                                                 \
+    do {                                                                   \
+        if (!(condition))                                                  \
+            t_fail("%s:%d: not true: %s", __FILE__, __LINE__, #condition); \
     } while (0)
 /* A call that must not fail with -1; the reason names errno. */
-#define t_must(call)                                                                                                   \
-    ({                                                                                                                 \
-        __auto_type t_result_ = (call);                                                                                \
-        if (t_result_ == (__typeof__(t_result_))-1)                                                                    \
-            t_fail("%s:%d: %s: %m", __FILE__, __LINE__, #call);                                                        \
-        t_result_;                                                                                                     \
+#define t_must(call)                                            \
+    ({                                                          \
+        __auto_type t_result_ = (call);                         \
+        if (t_result_ == (__typeof__(t_result_))-1)             \
+            t_fail("%s:%d: %s: %m", __FILE__, __LINE__, #call); \
+        t_result_;                                              \
     })
 
 /* Facts for the test, before t_ready(): "fact KEY VALUE". */
@@ -102,8 +104,8 @@ void t_await(_Atomic int *value, int at_least);
 #endif
 
 /*
- * Until thread tid of this process is seen asleep in system call number twice in a row without having run in between
- * (switch counters). Fails after the deadline. number -1: any system call; -2: a page fault.
+ * Until thread tid of this process is seen asleep in system call number twice in a row without having run in
+ * between (switch counters). Fails after the deadline. number -1: any system call; -2: a page fault.
  */
 void t_await_blocked(pid_t tid, long number);
 /* Until thread tid is seen running (state R and no system call). */
@@ -114,8 +116,8 @@ bool t_task_file(pid_t tid, const char *name, char *to, size_t size);
 bool t_status_field(pid_t tid, const char *field, char *value, size_t size);
 
 /*
- * The known chain: chain_1 calls chain_2 ... calls chain_<depth>, which calls leaf(argument); depth 0 calls it at
- * once. At most T_CHAIN_MAX. The result is leaf's.
+ * The known chain: chain_1 calls chain_2 ... calls chain_<depth>, which calls leaf(argument); depth 0 calls
+ * it at once. At most T_CHAIN_MAX. The result is leaf's.
  */
 #define T_CHAIN_MAX 32
 typedef long (*t_leaf)(void *argument);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * S36: a program built with ThreadSanitizer, which delays asynchronous handlers until its next intercepted call: one
- * thread spins, one waits for a mutex. Prints "ready PID", ends after a line on stdin.
+ * S36: a program built with ThreadSanitizer, which delays asynchronous handlers until its next intercepted
+ * call: one thread spins, one waits for a mutex. Prints "ready PID", ends after a line on stdin.
  */
 #include <pthread.h>
 #include <stdatomic.h>
