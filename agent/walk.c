@@ -219,8 +219,8 @@ int32_t walk_unwind(struct walk *walk, const struct raw_context *raw)
 
         stack.end = uw_step(&space, &cursor);
         /*
-         * A handler returns to the first byte of its trampoline, which nobody called: that pc is looked up as it is,
-         * or it would take the name of the function in front of it.
+         * A handler returns to the first byte of its trampoline, which nobody called: that pc is looked up as
+         * it is, or it would take the name of the function in front of it.
          */
         if (stack.end == UW_OK && cursor.signal_frame)
             left.pc_kind = UW_PC_EXACT;

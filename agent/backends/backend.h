@@ -83,8 +83,9 @@ extern const struct capture_backend backend_none; /* unsupported platforms: ever
 bool passive_is_still(const struct capture_session *session, const struct thread_sample *sample);
 
 /*
- * The signal backend's part at load time, on the program's thread: takes note of the wanted number (0: the highest
- * free real-time signal, chosen when it is needed) and forgets what the parent of a fork child had prepared.
+ * The signal backend's part at load time, on the program's thread: takes note of the wanted number (0: the
+ * highest free real-time signal, chosen when it is needed) and forgets what the parent of a fork child had
+ * prepared.
  */
 void signal_backend_init(int requested_signal);
 

@@ -94,7 +94,8 @@ void signal_backend_init(int requested_signal)
     state.ready = false;
 }
 
-/* Before the first running thread of this process: most programs never get here, so load time pays for none of it. */
+/* Before the first running thread of this process: most programs never get here, so load time pays for none
+ * of it. */
 static void prepare(void)
 {
     state.ready = true;

@@ -3,17 +3,18 @@
  * Where our handler returns to: x86-64 needs SA_RESTORER (arch/x86/kernel/signal_64.c).
  * Zone: runs on the program's threads, after the handler. Included by signal.c only.
  *
- * The instruction bytes are the ones by which libgcc and gdb know a signal frame, so no mov to %eax. For everybody
- * else the CFI says where the kernel put the registers: at the return from the handler rsp points to the ucontext.
- * The nop is part of the function because a return address is looked up one byte before it.
+ * The instruction bytes are the ones by which libgcc and gdb know a signal frame, so no mov to %eax. For
+ * everybody else the CFI says where the kernel put the registers: at the return from the handler rsp points
+ * to the ucontext. The nop is part of the function because a return address is looked up one byte before it.
  */
 #ifndef AGENT_BACKENDS_RESTORER_H
 #define AGENT_BACKENDS_RESTORER_H
 
 /* DW_CFA_expression reg, { DW_OP_breg7 offset }; offsets of 64 and more take two SLEB128 bytes. */
-#define RESTORER_RULE(reg, offset)                                                                           \
+#define RESTORER_RULE(reg, offset) \
     ".cfi_escape 0x10, " #reg ", 3, 0x77, (" #offset " & 0x7f) | 0x80, " #offset " >> 7\n\t"
 
+/* clang-format off */
 __asm__(".text\n\t"
         ".p2align 4\n\t"
         ".cfi_startproc simple\n\t"
@@ -47,6 +48,7 @@ __asm__(".text\n\t"
         ".size libprobe_signal_return, . - libprobe_signal_return\n\t"
         ".cfi_endproc\n\t"
         ".previous\n");
+/* clang-format on */
 
 void libprobe_signal_return(void);
 
