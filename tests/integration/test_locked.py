@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Programs that hang inside the runtime, or keep using it: the first dump is complete, and nobody stops."""
 
+import contextlib
 import os
 import sys
 import time
@@ -47,11 +48,13 @@ def crash_malloc(t):
     target.release()
 
 
-def busy(scenario, story, what, dumps=100):
+def busy(scenario, story, what, dumps=100, own_files=False):
+    """own_files: the program itself opens and closes files meanwhile, so its descriptors are not compared."""
+
     @test(f"{what}: every one of many dumps answers, and nobody stops", story, timeout=120)
     def run(t):
         target = t.spawn(scenario)
-        with t.undisturbed(target):
+        with contextlib.nullcontext() if own_files else t.undisturbed(target):
             for _ in range(dumps * (10 if FULL else 1)):
                 dump = t.dump(target, "--symbols", "none", status=(0, 1))
                 equal(sorted(dump.threads), program_threads(target.pid), "threads in the dump")
@@ -61,7 +64,7 @@ def busy(scenario, story, what, dumps=100):
 
 busy("dl_iterate", "S14", "8 threads in dl_iterate_phdr")
 busy("throw", "S15 S49", "C++ throw and catch recursion", dumps=200)
-busy("malloc_dlopen", "S16 S49", "malloc/free beside dlopen/dlclose")
+busy("malloc_dlopen", "S16 S49", "malloc/free beside dlopen/dlclose", own_files=True)
 busy("self_backtrace", "S22", "backtrace() in all threads")
 busy("swapcontext", "S48", "swapcontext and longjmp", dumps=200)
 busy("recurse", "S66", "threads that recurse and return quickly", dumps=200)

@@ -150,7 +150,7 @@ static int run_fork_loop(void)
     memset(memory, 1, bytes);
     t_expect(getpid(), "");
     t_ready();
-    while (!t_released()) {
+    while (!t_released() || forks < 3) {
         int status;
         pid_t child = t_must(fork());
         if (child == 0)
@@ -163,7 +163,7 @@ static int run_fork_loop(void)
     char text[32];
     int size = snprintf(text, sizeof(text), "forks %ld\n", forks);
     t_must(write(1, text, (size_t)size));
-    return forks > 0 ? 0 : 1;
+    return 0;
 }
 
 /* S69: a server that forks workers; one of them ends at once, by exit(). */
