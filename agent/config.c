@@ -44,7 +44,8 @@ static void set_directory(struct config *config, const char *value)
         text_copy(config->directory, sizeof config->directory, value);
         config->directory_explicit = true;
     } else {
-        complain(config, "PROBE_DIR is not an absolute path of at most 511 bytes; the default directory is used");
+        complain(config,
+                 "PROBE_DIR is not an absolute path of at most 511 bytes; the default directory is used");
     }
 }
 
@@ -85,7 +86,8 @@ static void set_signal(struct config *config, const char *value)
     if (text_decimal(value, &signal) && signal >= FIRST_SIGNAL && signal <= LAST_SIGNAL)
         config->signal = (int)signal;
     else
-        complain(config, "PROBE_SIGNAL is not a real-time signal number (34 to 64); the highest free one is used");
+        complain(config,
+                 "PROBE_SIGNAL is not a real-time signal number (34 to 64); the highest free one is used");
 }
 
 static void set_max_stack(struct config *config, const char *value)
@@ -121,18 +123,22 @@ static void set_preload(struct config *config, const char *value)
 static void set_later(struct config *config, const char *value)
 {
     if (value[0])
-        complain(config, "PROBE_TRIGGER, PROBE_FIFO, PROBE_OUTPUT and PROBE_DUMP_AFTER are not supported by this version");
+        complain(
+            config,
+            "PROBE_TRIGGER, PROBE_FIFO, PROBE_OUTPUT and PROBE_DUMP_AFTER are not supported by this version");
 }
 
 static const struct {
     const char *name;
     void (*set)(struct config *config, const char *value);
 } variables[] = {
-    {"LD_PRELOAD=", set_preload},       {"XDG_RUNTIME_DIR=", set_runtime_directory},
-    {"PROBE_DIR=", set_directory},      {"PROBE_MATCH=", set_match},          {"PROBE_LABEL=", set_label},
-    {"PROBE_CAPTURE=", set_mode},       {"PROBE_SIGNAL=", set_signal},        {"PROBE_MAX_STACK=", set_max_stack},
-    {"PROBE_START=", set_start},        {"PROBE_DISABLE=", set_disable},      {"PROBE_TRIGGER=", set_later},
-    {"PROBE_FIFO=", set_later},         {"PROBE_OUTPUT=", set_later},         {"PROBE_DUMP_AFTER=", set_later},
+    {"LD_PRELOAD=", set_preload},  {"XDG_RUNTIME_DIR=", set_runtime_directory},
+    {"PROBE_DIR=", set_directory}, {"PROBE_MATCH=", set_match},
+    {"PROBE_LABEL=", set_label},   {"PROBE_CAPTURE=", set_mode},
+    {"PROBE_SIGNAL=", set_signal}, {"PROBE_MAX_STACK=", set_max_stack},
+    {"PROBE_START=", set_start},   {"PROBE_DISABLE=", set_disable},
+    {"PROBE_TRIGGER=", set_later}, {"PROBE_FIFO=", set_later},
+    {"PROBE_OUTPUT=", set_later},  {"PROBE_DUMP_AFTER=", set_later},
 };
 
 void config_read(struct config *ret, char *const *envp)

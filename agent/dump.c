@@ -200,8 +200,8 @@ static void name(struct dump *dump)
 }
 
 /*
- * A thread that started after the list was made may own a lock by now. It is alive, so its lock must not be called
- * orphaned; what is not in the snapshot cannot be proven still either.
+ * A thread that started after the list was made may own a lock by now. It is alive, so its lock must not be
+ * called orphaned; what is not in the snapshot cannot be proven still either.
  */
 static bool owner_is_newcomer(const struct dump *dump, const struct thread_sample *thread)
 {
@@ -220,7 +220,8 @@ static bool owner_is_newcomer(const struct dump *dump, const struct thread_sampl
     return sys_fstatat(dump->session.task_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Captures are not simultaneous: what is claimed about several threads rests on proof that they stayed as they were. */
+/* Captures are not simultaneous: what is claimed about several threads rests on proof that they stayed as
+ * they were. */
 static void explain(struct dump *dump)
 {
     struct snapshot *snapshot = &dump->snapshot;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * See endpoint.h. Every path is opened relative to a directory descriptor that was checked before, so nothing can
- * be exchanged in between. The descriptors are in the probe thread's private table.
- * Zone: probe thread.
+ * See endpoint.h. Every path is opened relative to a directory descriptor that was checked before, so nothing
+ * can be exchanged in between. The descriptors are in the probe thread's private table. Zone: probe thread.
  */
 #include "agent/endpoint.h"
 
@@ -65,8 +64,8 @@ static unsigned address_in(int directory, const char *name, struct sockaddr_un *
 }
 
 /*
- * The owner's pid may belong to another pid namespace that shares the directory, so a pid that is not there proves
- * nothing. Only a socket that nobody listens on refuses a connection.
+ * The owner's pid may belong to another pid namespace that shares the directory, so a pid that is not there
+ * proves nothing. Only a socket that nobody listens on refuses a connection.
  */
 static bool is_dead_socket(int directory, const char *name)
 {
@@ -121,7 +120,8 @@ static int listen_in(int directory, const char *name)
 
     if (fd < 0)
         return (int)fd;
-    /* bind(2) creates the file with the mode of the socket's own inode (net/unix/af_unix.c, unix_bind_bsd). */
+    /* bind(2) creates the file with the mode of the socket's own inode (net/unix/af_unix.c, unix_bind_bsd).
+     */
     r = sys_fchmod((int)fd, 0600);
     if (r == 0)
         r = sys_bind((int)fd, &address, size);

@@ -10,8 +10,8 @@
 
 /*
  * endpoint_open() - create the directory if need be, sweep sockets whose owner is gone, bind and listen
- * The directory must be ours, no symlink, and not writable by others; the socket is private from its first instant.
- * Return: a listening, non-blocking descriptor, or -errno of the last directory tried.
+ * The directory must be ours, no symlink, and not writable by others; the socket is private from its first
+ * instant. Return: a listening, non-blocking descriptor, or -errno of the last directory tried.
  */
 int endpoint_open(const struct config *config);
 

@@ -3,8 +3,9 @@
  * Bounded reads of the program's memory that return an error instead of faulting.
  * Zone: probe thread.
  *
- * process_vm_readv works where /proc/thread-self/mem is refused (dumpable 0) and the other way round (old sandboxes).
- * The file also reads what is mapped without PROT_READ (fs/proc/base.c, FOLL_FORCE); that is no fault either.
+ * process_vm_readv works where /proc/thread-self/mem is refused (dumpable 0) and the other way round (old
+ * sandboxes). The file also reads what is mapped without PROT_READ (fs/proc/base.c, FOLL_FORCE); that is no
+ * fault either.
  */
 #ifndef AGENT_MEMORY_H
 #define AGENT_MEMORY_H
@@ -16,16 +17,17 @@
 #define MEMORY_PAGE 4096
 #define MEMORY_CACHED_PAGES 64
 
-/* Pages of unwind tables and code, kept for one dump: a table search touches the same few pages again and again. */
+/* Pages of unwind tables and code, kept for one dump: a table search touches the same few pages again and
+ * again. */
 struct memory_page {
     uint64_t address; /* 0: empty */
     uint8_t bytes[MEMORY_PAGE];
 };
 
 struct memory {
-    int32_t pid;     /* task whose memory is read: the probe thread's own tid */
-    int mem_fd;      /* /proc/thread-self/mem, opened when first needed; -1 not tried, -2 refused */
-    bool vm_refused; /* process_vm_readv does not work here */
+    int32_t pid;               /* task whose memory is read: the probe thread's own tid */
+    int mem_fd;                /* /proc/thread-self/mem, opened when first needed; -1 not tried, -2 refused */
+    bool vm_refused;           /* process_vm_readv does not work here */
     struct memory_page *pages; /* MEMORY_CACHED_PAGES of them, or NULL: no cache */
 };
 
@@ -35,7 +37,8 @@ struct memory {
  */
 size_t memory_read(struct memory *memory, uint64_t address, void *to, size_t size);
 
-/* All of it or false; through the page cache. For loaded segments, which do not change while they are mapped. */
+/* All of it or false; through the page cache. For loaded segments, which do not change while they are mapped.
+ */
 bool memory_read_cached(struct memory *memory, uint64_t address, void *to, size_t size);
 
 void memory_forget(struct memory *memory); /* empties the cache */

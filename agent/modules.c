@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * See modules.h. The text of /proc/thread-self/maps stays in the arena and is cut into lines in place, so that the
- * module paths need no copies.
- * Zone: probe thread.
+ * See modules.h. The text of /proc/thread-self/maps stays in the arena and is cut into lines in place, so
+ * that the module paths need no copies. Zone: probe thread.
  */
 #include "agent/modules.h"
 
@@ -18,8 +17,8 @@
 #define MIN_LINE 40      /* bytes; the shortest line of maps: two addresses and an offset of 8 digits each */
 
 /*
- * The whole file, NUL-terminated. procfs gives whole lines, at most a page a read; a map that changes in between
- * can show a mapping twice or not at all, never half.
+ * The whole file, NUL-terminated. procfs gives whole lines, at most a page a read; a map that changes in
+ * between can show a mapping twice or not at all, never half.
  */
 static int read_maps(struct arena *arena, char **ret_text, size_t *ret_size)
 {
@@ -105,7 +104,7 @@ static char *hex_text(struct arena *arena, const uint8_t *bytes, size_t n)
 
 static bool is_system_path(const char *path)
 {
-    static const char *const prefixes[] = {"/lib/",     "/lib64/",     "/lib32/",    "/usr/lib/",
+    static const char *const prefixes[] = {"/lib/",       "/lib64/",     "/lib32/",      "/usr/lib/",
                                            "/usr/lib64/", "/usr/lib32/", "/usr/libexec/"};
 
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
@@ -150,8 +149,8 @@ static bool add_module(struct modules *modules, struct memory *memory, struct ar
 }
 
 /*
- * Does a loaded ELF image begin here? A file that is only mapped for reading (a linker or debugger looking at a
- * library) has no executable part and its layout is the file's, not an image's.
+ * Does a loaded ELF image begin here? A file that is only mapped for reading (a linker or debugger looking at
+ * a library) has no executable part and its layout is the file's, not an image's.
  */
 static bool begins_image(const struct modules *modules, uint32_t i)
 {

@@ -64,7 +64,8 @@ static void sort_wanted(struct wanted *wanted, size_t n)
 }
 
 /* The addresses in modules where threads wait at a futex: what a lock is called, if it is one. */
-static void collect_addresses(struct snapshot *snapshot, const struct modules *modules, struct wanted *scratch)
+static void collect_addresses(struct snapshot *snapshot, const struct modules *modules,
+                              struct wanted *scratch)
 {
     size_t n = 0;
 
@@ -90,7 +91,8 @@ static size_t collect(const struct snapshot *snapshot, int32_t module, struct wa
             ret[n++] = (struct wanted){lookup_address(&snapshot->frames[i]), i, true};
     for (uint32_t i = 0; i < snapshot->n_addresses; i++)
         if (snapshot->addresses[i].module == module)
-            ret[n++] = (struct wanted){snapshot->addresses[i].address - snapshot->modules[module].base, i, false};
+            ret[n++] =
+                (struct wanted){snapshot->addresses[i].address - snapshot->modules[module].base, i, false};
     sort_wanted(ret, n);
     return n;
 }
@@ -121,10 +123,12 @@ static enum module_symbols check_identity(const struct report_module *module, co
     static const char digits[] = "0123456789abcdef";
 
     if (!module->build_id) {
-        /* maps and stat disagree about devices on overlay and btrfs; a false "mismatched" is the safe side. */
+        /* maps and stat disagree about devices on overlay and btrfs; a false "mismatched" is the safe side.
+         */
         uint64_t device = (uint64_t)major(status->st_dev) << 32 | minor(status->st_dev);
 
-        return module->inode == status->st_ino && module->device == device ? SYMBOLS_TABLE : SYMBOLS_MISMATCHED;
+        return module->inode == status->st_ino && module->device == device ? SYMBOLS_TABLE
+                                                                           : SYMBOLS_MISMATCHED;
     }
     for (size_t i = 0; i < file->build_id_size; i++)
         if (module->build_id[i * 2] != digits[file->build_id[i] >> 4] ||
@@ -160,7 +164,8 @@ static int32_t add_symbol(const struct naming *naming, const struct elf_reader *
     return (int32_t)snapshot->n_symbols++;
 }
 
-/* symbol_offset is counted from the symbol's start, so that of a return address is one more than what was looked up. */
+/* symbol_offset is counted from the symbol's start, so that of a return address is one more than what was
+ * looked up. */
 static void give_name(struct snapshot *snapshot, const struct wanted *wanted, int32_t symbol, uint64_t value)
 {
     if (wanted->is_frame) {
@@ -208,8 +213,8 @@ static enum module_symbols resolve_tables(const struct naming *naming, const str
     return file->symtab.count ? SYMBOLS_TABLE : SYMBOLS_DYNAMIC;
 }
 
-static enum module_symbols resolve_in_file(const struct naming *naming, int fd, const struct report_module *module,
-                                           size_t n)
+static enum module_symbols resolve_in_file(const struct naming *naming, int fd,
+                                           const struct report_module *module, size_t n)
 {
     struct elf_reader reader = {&fd, read_file_at};
     struct elf_file file;
@@ -244,7 +249,8 @@ static enum module_symbols resolve_vdso(const struct naming *naming, struct memo
     struct elf_reader reader = {&image, read_image_at};
     struct elf_file file;
 
-    return elf_read_file(&reader, &file) == ELF_OK ? resolve_tables(naming, &reader, &file, n) : SYMBOLS_MALFORMED;
+    return elf_read_file(&reader, &file) == ELF_OK ? resolve_tables(naming, &reader, &file, n)
+                                                   : SYMBOLS_MALFORMED;
 }
 
 static enum module_symbols resolve_module(const struct naming *naming, struct memory *memory,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Names for the frames of a dump, from the symbol tables of the modules' files.
- * Zone: probe thread. The riskiest stage: a file may sit on a dead network drive, so everything else has been sent
- * before.
+ * Zone: probe thread. The riskiest stage: a file may sit on a dead network drive, so everything else has been
+ * sent before.
  */
 #ifndef AGENT_NAMES_H
 #define AGENT_NAMES_H
@@ -10,9 +10,9 @@
 #include "agent/modules.h"
 
 /*
- * names_resolve() - fill snapshot->symbols, frames[].symbol, modules[].symbols, and addresses: the places inside
- * modules where threads wait at a futex
- * A file is used only if it is the one that is mapped: same build-id, or same device and inode where there is none.
+ * names_resolve() - fill snapshot->symbols, frames[].symbol, modules[].symbols, and addresses: the places
+ * inside modules where threads wait at a futex A file is used only if it is the one that is mapped: same
+ * build-id, or same device and inode where there is none.
  * @deadline: CLOCK_MONOTONIC ns; modules that were not reached keep SYMBOLS_NOT_LOOKED
  * Return: false when time or memory ran out before the last module.
  */

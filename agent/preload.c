@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the loader runs: decide whether to be active here, and if so start the probe thread. Fails open everywhere
- * and prints nothing: whatever goes wrong, the program runs as without us.
- * Zone: load time, on the program's thread.
+ * What the loader runs: decide whether to be active here, and if so start the probe thread. Fails open
+ * everywhere and prints nothing: whatever goes wrong, the program runs as without us. Zone: load time, on the
+ * program's thread.
  */
 #include <fcntl.h>
 #include <linux/auxvec.h>
@@ -19,15 +19,16 @@
 #include "agent/nolibc.h"
 
 /*
- * Everything that is imported, and all of it weak: what a libc does not have is NULL, and the same file loads under
- * glibc from 2.17 on and under musl. tests/contract holds the built library to this list.
+ * Everything that is imported, and all of it weak: what a libc does not have is NULL, and the same file loads
+ * under glibc from 2.17 on and under musl. tests/contract holds the built library to this list.
  */
 extern char **environ __attribute__((weak));
 extern unsigned long getauxval(unsigned long type) __attribute__((weak));
 /* Two entry points exist: glibc keeps pthread_atfork out of its shared library and musl has only that one. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
     __attribute__((weak));
-extern int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) __attribute__((weak));
+extern int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
+    __attribute__((weak));
 
 static struct config config;
 

@@ -39,7 +39,8 @@ long process_read_file(int directory, const char *path, char *to, size_t size)
     return n < 0 ? n : (long)used;
 }
 
-/* Field n (from 3) of a stat line: the name in field 2 may hold spaces and parentheses, so count from its end. */
+/* Field n (from 3) of a stat line: the name in field 2 may hold spaces and parentheses, so count from its
+ * end. */
 static int stat_field(const char *line, unsigned n, uint64_t *ret_value)
 {
     const char *p = NULL;
@@ -113,7 +114,8 @@ static const char *read_link(const char *path, struct arena *arena)
     return text;
 }
 
-/* Arguments are separated by NUL bytes; only argv[0] is shown unless the user asked, since arguments hold secrets. */
+/* Arguments are separated by NUL bytes; only argv[0] is shown unless the user asked, since arguments hold
+ * secrets. */
 static const char *read_command(bool all_arguments, struct arena *arena)
 {
     char *text = arena_alloc(arena, MAX_ARGUMENTS);

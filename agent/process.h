@@ -19,8 +19,8 @@ int process_start_ticks(int32_t pid, uint64_t *ret_ticks);
 void process_describe(struct process_info *ret, bool all_arguments, struct arena *arena);
 
 /*
- * How /proc numbers the calling thread, from the link /proc/thread-self: "<pid>/task/<tid>". Differs from getpid()
- * and gettid() where /proc belongs to an outer pid namespace. 0 or -errno.
+ * How /proc numbers the calling thread, from the link /proc/thread-self: "<pid>/task/<tid>". Differs from
+ * getpid() and gettid() where /proc belongs to an outer pid namespace. 0 or -errno.
  */
 int process_proc_ids(int32_t *ret_pid, int32_t *ret_tid);
 

@@ -15,7 +15,7 @@ enum request_verb { REQUEST_DUMP, REQUEST_HELLO };
 struct request {
     enum request_verb verb;
     enum capture_mode mode;
-    bool symbols;          /* look names up */
+    bool symbols; /* look names up */
     bool all_arguments;
     uint64_t timeout_nanos;
 };

@@ -26,7 +26,8 @@
 #define REQUEST_DEADLINE (2 * NANOS_PER_SECOND)  /* to send the request line */
 #define PROGRESS_DEADLINE (5 * NANOS_PER_SECOND) /* to take the next bytes of a report */
 
-/* DESIGN: 64 MiB in all for 10,000 threads. Both are address space until touched, and given back after use. */
+/* DESIGN: 64 MiB in all for 10,000 threads. Both are address space until touched, and given back after use.
+ */
 #define ARENA_SIZE ((size_t)32 * 1024 * 1024)
 #define REPORT_SIZE ((size_t)16 * 1024 * 1024)
 #define SMALLEST_MAPPING ((size_t)1024 * 1024)
@@ -73,7 +74,8 @@ static void *map_up_to(size_t *size)
         if (address >= 0 || address < -4095) {
             void *memory = (void *)(uintptr_t)address;
 
-            /* In a fork child the memory of the parent's dump is of no use; huge pages would be mostly empty. */
+            /* In a fork child the memory of the parent's dump is of no use; huge pages would be mostly empty.
+             */
             sys_madvise(memory, *size, MADV_DONTFORK);
             sys_madvise(memory, *size, MADV_NOHUGEPAGE);
             return memory;
@@ -143,7 +145,8 @@ static void refuse(struct server *server, struct client *client, const char *cod
 
 static void read_request(struct server *server, struct client *client)
 {
-    long n = sys_recv(client->fd, client->line + client->used, sizeof client->line - client->used, MSG_DONTWAIT);
+    long n =
+        sys_recv(client->fd, client->line + client->used, sizeof client->line - client->used, MSG_DONTWAIT);
     const char *complaint;
 
     if (n == -EAGAIN || n == -EINTR)
@@ -306,7 +309,9 @@ static long wait_for_work(struct server *server, struct pollfd fds[MAX_CLIENTS +
         bool reading = client->state == CLIENT_READING, sending = client->state == CLIENT_SENDING;
 
         fds[i] = (struct pollfd){.fd = client->state == CLIENT_FREE ? -1 : client->fd,
-                                 .events = (short)(reading ? POLLIN : sending ? POLLOUT : 0)};
+                                 .events = (short)(reading   ? POLLIN
+                                                   : sending ? POLLOUT
+                                                             : 0)};
     }
     fds[MAX_CLIENTS] = (struct pollfd){.fd = find_place(server) ? server->listener : -1, .events = POLLIN};
     return sys_poll(fds, MAX_CLIENTS + 1, time_to_wait(server, sys_monotonic_nanos()));

@@ -3,8 +3,9 @@
  * Serves clients one report at a time.
  * Zone: probe thread.
  *
- * A report is built once, in memory, for all clients that had asked for the same when it began, and every client
- * reads it at its own pace: a slow, silent or dead client costs bounded memory and time, and nobody else anything.
+ * A report is built once, in memory, for all clients that had asked for the same when it began, and every
+ * client reads it at its own pace: a slow, silent or dead client costs bounded memory and time, and nobody
+ * else anything.
  */
 #ifndef AGENT_SERVER_H
 #define AGENT_SERVER_H

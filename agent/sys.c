@@ -153,7 +153,8 @@ long sys_recv(int fd, void *to, size_t size, int flags)
 
 static struct __kernel_timespec to_timespec(uint64_t nanos)
 {
-    return (struct __kernel_timespec){.tv_sec = (long)(nanos / 1000000000), .tv_nsec = (long)(nanos % 1000000000)};
+    return (struct __kernel_timespec){.tv_sec = (long)(nanos / 1000000000),
+                                      .tv_nsec = (long)(nanos % 1000000000)};
 }
 
 long sys_poll(struct pollfd *fds, unsigned n, int64_t timeout_nanos)
@@ -167,7 +168,8 @@ void sys_sleep(uint64_t nanos)
 {
     struct __kernel_timespec left = to_timespec(nanos);
 
-    /* All signals are blocked, but SIGSTOP and SIGCONT still interrupt the call; the kernel restarts it by itself. */
+    /* All signals are blocked, but SIGSTOP and SIGCONT still interrupt the call; the kernel restarts it by
+     * itself. */
     call(__NR_nanosleep, P(&left), P(&left), 0, 0, 0, 0);
 }
 

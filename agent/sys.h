@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The system calls of the agent, raw: an interposed open() or memcpy() may belong to a sanitizer, a fake root or a
- * proxy, and errno is the program's. Every function returns the kernel's result, -errno on failure.
+ * The system calls of the agent, raw: an interposed open() or memcpy() may belong to a sanitizer, a fake root
+ * or a proxy, and errno is the program's. Every function returns the kernel's result, -errno on failure.
  *
- * Zone: probe thread and load time; not the handler. sys.c is the only file that makes system calls, so a test can
- * stand between the agent and the kernel at one place (sys_hook in test builds).
+ * Zone: probe thread and load time; not the handler. sys.c is the only file that makes system calls, so a
+ * test can stand between the agent and the kernel at one place (sys_hook in test builds).
  */
 #ifndef AGENT_SYS_H
 #define AGENT_SYS_H

@@ -18,7 +18,9 @@
 /* Deepest use seen is below 24 KiB (the stack-usage check of the build holds every frame under 4 KiB). */
 #define STACK_SIZE ((size_t)128 * 1024)
 #define GUARD_SIZE ((size_t)4096)
-#define STACK_TOP ((size_t)64) /* unused bytes above the first frame: valgrind warns of a stack pointer at an unmapped byte */
+#define STACK_TOP                                                                                        \
+    ((size_t)64) /* unused bytes above the first frame: valgrind warns of a stack pointer at an unmapped \
+                    byte */
 
 /* A program that lives shorter than this never makes a socket. */
 #define SETTLE_NANOS UINT64_C(100000000)
@@ -26,8 +28,8 @@
 #define SIG_SETMASK 2 /* asm-generic/signal-defs.h; the libc header would bring libc's sigset_t */
 
 /*
- * What every thread shares with its process, but for CLONE_FS: the program's chroot and chdir stay its own, and so
- * does setns(mnt), which the kernel refuses while the fs struct is shared.
+ * What every thread shares with its process, but for CLONE_FS: the program's chroot and chdir stay its own,
+ * and so does setns(mnt), which the kernel refuses while the fs struct is shared.
  */
 #define THREAD_FLAGS (CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM)
 
@@ -36,19 +38,21 @@
 
 static struct {
     const struct config *config;
-    uint8_t *stack; /* with its guard page at the low end */
+    uint8_t *stack;    /* with its guard page at the low end */
     bool table_shared; /* born with the program's descriptor table */
 } birth;
 
 /*
- * The thread's descriptors are its own from its first instruction on: nothing the program does to its numbers meets
- * ours, ours never hold its pipes open, and POSIX locks survive (they belong to the table, not to the process).
+ * The thread's descriptors are its own from its first instruction on: nothing the program does to its numbers
+ * meets ours, ours never hold its pipes open, and POSIX locks survive (they belong to the table, not to the
+ * process).
  */
 static bool make_private_table(void)
 {
     if (birth.table_shared)
         return sys_close_range(0, ~0u, CLOSE_RANGE_UNSHARE) == 0;
-    /* Born with a copy of the table, on kernels before 5.9 or where a sandbox hides close_range: empty the copy. */
+    /* Born with a copy of the table, on kernels before 5.9 or where a sandbox hides close_range: empty the
+     * copy. */
     for (unsigned fd = 0, missing = 0; missing < 1024; fd++)
         missing = sys_close((int)fd) == -EBADF ? missing + 1 : 0;
     return true;
@@ -97,7 +101,8 @@ int thread_start(const struct config *config)
     if (config->under_valgrind)
         flags = VALGRIND_FLAGS;
 
-    /* The thread inherits the mask, so no signal of the program ever finds it; 64 raw bits, libc's own two included. */
+    /* The thread inherits the mask, so no signal of the program ever finds it; 64 raw bits, libc's own two
+     * included. */
     r = sys_sigprocmask(SIG_SETMASK, &all, &before);
     if (r < 0)
         return (int)r;

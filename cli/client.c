@@ -111,8 +111,14 @@ enum client_result client_request(struct client *client, int fd, const char *req
         bool quiet = decoder_progress(client->decoder) == DECODE_NOTHING;
         uint64_t until = quiet && hello < deadline ? hello : deadline;
 
-        if (!wait_readable(fd, until))
-            return quiet && until == hello ? CLIENT_SILENT : CLIENT_DEADLINE;
+        if (!wait_readable(fd, until)) {
+            if (!quiet || until != hello)
+                return CLIENT_DEADLINE;
+            if (!client->at_work || !client->at_work(client->context))
+                return CLIENT_SILENT;
+            hello = client_now() + HELLO_NANOS;
+            continue;
+        }
         n = recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             continue;

@@ -13,7 +13,7 @@
 
 enum client_result {
     CLIENT_ENDED,    /* the answer came to its end, or the agent hung up, or sent nonsense: see the decoder */
-    CLIENT_SILENT,   /* connected, but no hello within a second */
+    CLIENT_SILENT,   /* connected, but no hello within a second, and not at work either */
     CLIENT_DEADLINE, /* the caller's deadline */
     CLIENT_MEMORY,
 };
@@ -23,6 +23,12 @@ struct client {
     bool keep_raw; /* in: keep the bytes as they came, for a file */
     char *raw;     /* malloc()ed */
     size_t raw_used, raw_size;
+    /*
+     * Asked for every second without an answer: is the agent at work? On a crowded machine it may just not
+     * have had its turn. NULL: a second of silence is the end.
+     */
+    bool (*at_work)(const void *context);
+    const void *context;
 };
 
 /* Monotonic time in ns. */

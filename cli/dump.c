@@ -16,6 +16,7 @@
 #include "cli/options.h"
 #include "cli/outside.h"
 #include "cli/print.h"
+#include "cli/sweep.h"
 #include "cli/target.h"
 
 #define AGENT_TIMEOUT_MAX_MS 60000
@@ -121,9 +122,17 @@ static enum exit_code print_answer(struct dump *dump, const struct process_facts
     return snapshot->complete ? EXIT_COMPLETE : EXIT_INCOMPLETE;
 }
 
+static bool at_work(const void *facts)
+{
+    return outside_agent_at_work(facts);
+}
+
 static enum exit_code ask(struct dump *dump, const struct process_facts *facts, int fd, uint64_t deadline)
 {
-    struct client client = {.decoder = decoder_new(), .keep_raw = dump->printer.format == PRINT_RAW};
+    struct client client = {.decoder = decoder_new(),
+                            .keep_raw = dump->printer.format == PRINT_RAW,
+                            .at_work = at_work,
+                            .context = facts};
     enum exit_code code = EXIT_NOTHING;
     char request[128];
 
@@ -238,5 +247,6 @@ int command_dump(int argc, char **argv)
             code = exit_worse(code, EXIT_NOTHING);
     }
     free(targets.pids);
+    sweep_own_directories();
     return code;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/report/words.h"
@@ -129,6 +130,52 @@ void outside_process(const struct process_facts *facts, bool with_args, struct p
         if (command[i] == '\0')
             command[i] = ' ';
     process->command = size >= 0 ? command : strdup("");
+}
+
+static pid_t find_agent(pid_t pid)
+{
+    char path[64], *name;
+    pid_t *tids = NULL, found = 0;
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "%d/task", pid);
+    n = procfs_list(path, &tids);
+    for (ssize_t i = 0; i < n && found == 0; i++) {
+        name = read_task(pid, tids[i], "comm");
+        if (name != NULL && strcmp(name, OUTSIDE_AGENT_COMM) == 0)
+            found = tids[i];
+        free(name);
+    }
+    free(tids);
+    return found;
+}
+
+/* How often it was switched in: the third number of schedstat. 0: cannot be read. */
+static unsigned long long switches(pid_t pid, pid_t tid)
+{
+    char *text = read_task(pid, tid, "schedstat");
+    unsigned long long count = 0;
+
+    if (text != NULL)
+        sscanf(text, "%*u %*u %llu", &count);
+    free(text);
+    return count;
+}
+
+bool outside_agent_at_work(const struct process_facts *facts)
+{
+    const struct timespec moment = {.tv_nsec = 100000000};
+    pid_t agent = find_agent(facts->pid);
+    unsigned long long before = switches(facts->pid, agent);
+    struct thread_sample sample;
+
+    if (agent == 0 || !look_at(facts->pid, agent, &sample))
+        return false;
+    free((char *)sample.wchan);
+    if (sample.state == 'R')
+        return true;
+    nanosleep(&moment, NULL);
+    return switches(facts->pid, agent) != before;
 }
 
 struct snapshot *outside_view(const struct process_facts *facts, bool with_args)

@@ -6,11 +6,16 @@
 #ifndef CLI_OUTSIDE_H
 #define CLI_OUTSIDE_H
 
+#include <stdbool.h>
+
 #include "agent/report/snapshot.h"
 #include "cli/procfs.h"
 
 /* The kernel's name of the agent's thread. */
 #define OUTSIDE_AGENT_COMM "libprobe"
+
+/* Does the agent's thread run, or did it within a tenth of a second? Then it is busy, and will answer. */
+bool outside_agent_at_work(const struct process_facts *facts);
 
 /* All threads with capture "none", reason "no_agent". NULL: out of memory or no such process any more. */
 struct snapshot *outside_view(const struct process_facts *facts, bool with_args);

@@ -3,13 +3,10 @@
  * probectl ps: processes with a live agent; on the way, sockets of processes that are gone are removed.
  * Zone: client.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/report/snapshot.h"
@@ -18,6 +15,7 @@
 #include "cli/exit.h"
 #include "cli/options.h"
 #include "cli/outside.h"
+#include "cli/sweep.h"
 
 const char ps_help[] =
     "usage: probectl ps\n"
@@ -69,75 +67,6 @@ static void print_row(const struct process_facts *facts)
     free((char *)process.command);
 }
 
-/* <pid>-<starttime>.sock, nothing else. */
-static bool parse_socket_name(const char *name, long *ret_pid, unsigned long long *ret_start)
-{
-    char *end;
-
-    if (name[0] < '1' || name[0] > '9')
-        return false;
-    *ret_pid = strtol(name, &end, 10);
-    if (*end != '-' || end[1] < '0' || end[1] > '9' || *ret_pid > 0x7fffffff)
-        return false;
-    *ret_start = strtoull(end + 1, &end, 10);
-    return strcmp(end, ".sock") == 0;
-}
-
-/*
- * Only where the name's pid means the same to us as to the owner: a directory shared with a container holds
- * sockets of pids that we would not find.
- */
-static bool own_pid_namespace(void)
-{
-    struct process_facts facts;
-
-    return procfs_facts(getpid(), &facts) == 0 && facts.ns_pid == getpid();
-}
-
-static void sweep(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), probe;
-    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
-    struct dirent *entry;
-    struct stat st;
-
-    if (directory == NULL || fstat(fd, &st) < 0 || st.st_uid != getuid()) {
-        if (directory != NULL)
-            closedir(directory);
-        else if (fd >= 0)
-            close(fd);
-        return;
-    }
-    while ((entry = readdir(directory)) != NULL) {
-        struct process_facts facts;
-        unsigned long long start;
-        long pid;
-
-        if (!parse_socket_name(entry->d_name, &pid, &start))
-            continue;
-        if (fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISSOCK(st.st_mode) ||
-            st.st_uid != getuid())
-            continue;
-        probe = procfs_facts((pid_t)pid, &facts);
-        if (probe == -ENOENT || (probe == 0 && facts.start_ticks != start))
-            unlinkat(fd, entry->d_name, 0);
-    }
-    closedir(directory);
-}
-
-static void sweep_own(void)
-{
-    struct process_facts self;
-    char **directories;
-
-    if (!own_pid_namespace() || procfs_facts(getpid(), &self) < 0)
-        return;
-    directories = endpoint_directories(&self);
-    for (size_t i = 0; directories != NULL && directories[i] != NULL; i++)
-        sweep(directories[i]);
-    endpoint_free_directories(directories);
-}
-
 int command_ps(int argc, char **argv)
 {
     pid_t *pids = NULL;
@@ -156,7 +85,7 @@ int command_ps(int argc, char **argv)
         fprintf(stderr, "probectl: ps takes no arguments\nprobectl: see probectl ps --help\n");
         return EXIT_USAGE;
     }
-    sweep_own();
+    sweep_own_directories();
     printf("%7s  %14s  %7s  %s\n", "PID", "AGE", "THREADS", "PROGRAM");
     n = procfs_list(".", &pids);
     for (ssize_t i = 0; i < n; i++) {

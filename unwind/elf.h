@@ -15,7 +15,8 @@
 
 #define ELF_BUILD_ID_MAX 64
 
-/* All size bytes at offset, or false. Offset counts from the ELF header (image in memory: run-time layout). */
+/* All size bytes at offset, or false. Offset counts from the ELF header (image in memory: run-time layout).
+ */
 struct elf_reader {
     void *context;
     bool (*read)(void *context, uint64_t offset, void *to, size_t size);
@@ -23,16 +24,16 @@ struct elf_reader {
 
 enum elf_status {
     ELF_OK = 0,
-    ELF_NOT_ELF,     /* no ELF header, or not a 64-bit little-endian one */
-    ELF_MALFORMED,   /* a header points outside its bounds or counts are absurd */
+    ELF_NOT_ELF,   /* no ELF header, or not a 64-bit little-endian one */
+    ELF_MALFORMED, /* a header points outside its bounds or counts are absurd */
     ELF_UNREADABLE,
     ELF_STATUS_N
 };
 
 /* What the program headers of a loaded image say. */
 struct elf_image {
-    uint64_t bias;  /* run-time address minus ELF virtual address */
-    uint64_t start, end;          /* run-time range of all PT_LOAD segments, page-aligned */
+    uint64_t bias;                            /* run-time address minus ELF virtual address */
+    uint64_t start, end;                      /* run-time range of all PT_LOAD segments, page-aligned */
     uint64_t eh_frame_hdr, eh_frame_hdr_size; /* run-time address; size 0: none */
     uint8_t build_id[ELF_BUILD_ID_MAX];
     size_t build_id_size; /* 0: none */

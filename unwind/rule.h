@@ -79,8 +79,9 @@ bool rule_from_row(const struct uw_arch *arch, uint64_t pc, const struct cfi_row
 enum uw_status rule_step(const struct uw_space *space, const struct uw_rule *rule, struct uw_cursor *cursor);
 
 /*
- * The one rule about progress. The CFA lies above the stack pointer and above the CFA of the frame before; only an
- * interrupted function whose return address is in a register may have pushed nothing (AArch64 leaves, glibc's vfork).
+ * The one rule about progress. The CFA lies above the stack pointer and above the CFA of the frame before;
+ * only an interrupted function whose return address is in a register may have pushed nothing (AArch64 leaves,
+ * glibc's vfork).
  */
 static inline bool rule_advances(const struct uw_arch *arch, const struct uw_cursor *cursor, uint64_t cfa,
                                  bool return_in_register)

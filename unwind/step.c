@@ -146,7 +146,8 @@ static enum uw_status step_by_row(const struct uw_space *space, const struct uw_
     status = find_cfa(space, cursor, row, &cfa);
     if (status != UW_OK)
         return status;
-    if (!interrupted && !rule_advances(arch, cursor, cfa, returns_by_register(arch, row, fde->cie.return_address)))
+    if (!interrupted &&
+        !rule_advances(arch, cursor, cfa, returns_by_register(arch, row, fde->cie.return_address)))
         return UW_NOT_ADVANCING;
     status = recover(space, &cursor->regs, row, cfa, (unsigned)fde->cie.return_address, &next->regs.pc);
     if (status != UW_OK)

@@ -15,20 +15,21 @@
 /* Why a step gave no caller. Every value has a sentence in uw_status_text() that ends up in the report. */
 enum uw_status {
     UW_OK = 0,
-    UW_END,                 /* the outermost frame: the CFI leaves the return address undefined, or pc is 0 */
-    UW_NO_MODULE,           /* pc is in no known module, and no frame pointer leads on */
-    UW_NO_CFI,              /* the module has no unwind information for pc, and no frame pointer leads on */
-    UW_BAD_CFI,             /* unwind information is malformed or uses something unknown */
-    UW_REGISTER_UNKNOWN,    /* the rule needs a register that the capture does not know */
-    UW_STACK_UNREADABLE,    /* the rule needs stack bytes that were not captured or cannot be read */
-    UW_TABLE_UNREADABLE,    /* unwind information could not be read (module unloaded?) */
-    UW_NOT_ADVANCING,       /* the caller's CFA would not lie above this frame's */
+    UW_END,              /* the outermost frame: the CFI leaves the return address undefined, or pc is 0 */
+    UW_NO_MODULE,        /* pc is in no known module, and no frame pointer leads on */
+    UW_NO_CFI,           /* the module has no unwind information for pc, and no frame pointer leads on */
+    UW_BAD_CFI,          /* unwind information is malformed or uses something unknown */
+    UW_REGISTER_UNKNOWN, /* the rule needs a register that the capture does not know */
+    UW_STACK_UNREADABLE, /* the rule needs stack bytes that were not captured or cannot be read */
+    UW_TABLE_UNREADABLE, /* unwind information could not be read (module unloaded?) */
+    UW_NOT_ADVANCING,    /* the caller's CFA would not lie above this frame's */
     UW_STATUS_N
 };
 
-/* How the registers of a frame were found. In a walk it never rises again: a caller is known no better than its callee. */
+/* How the registers of a frame were found. In a walk it never rises again: a caller is known no better than
+ * its callee. */
 enum uw_trust {
-    UW_TRUST_CONTEXT,       /* the thread's own registers, or restored from a signal frame */
+    UW_TRUST_CONTEXT, /* the thread's own registers, or restored from a signal frame */
     UW_TRUST_CFI,
     UW_TRUST_FRAME_POINTER, /* no CFI: the chain of saved frame pointers; unverified */
     UW_TRUST_INFERRED,      /* recovered by evidence */
@@ -36,8 +37,8 @@ enum uw_trust {
 };
 
 /*
- * An exact pc is the next instruction to run. A return address may lie behind the function's last instruction,
- * so it is looked up at pc - 1. A pc restored from a signal frame is exact again.
+ * An exact pc is the next instruction to run. A return address may lie behind the function's last
+ * instruction, so it is looked up at pc - 1. A pc restored from a signal frame is exact again.
  */
 enum uw_pc_kind { UW_PC_EXACT, UW_PC_RETURN };
 
@@ -70,8 +71,8 @@ struct uw_cursor {
     struct uw_regs regs;
     enum uw_pc_kind pc_kind;
     enum uw_trust trust;
-    uint64_t cfa;        /* of the frame that was left by the last step; 0 before the first */
-    bool signal_frame;   /* the frame that was left was a signal frame: its caller was interrupted */
+    uint64_t cfa;      /* of the frame that was left by the last step; 0 before the first */
+    bool signal_frame; /* the frame that was left was a signal frame: its caller was interrupted */
 };
 
 extern const struct uw_arch uw_arch_x86_64;
@@ -85,7 +86,8 @@ extern const struct uw_arch uw_arch_x86_64;
  */
 enum uw_status uw_step(const struct uw_space *space, struct uw_cursor *cursor);
 
-/* The address under which code belonging to cursor's frame is looked up: pc, or pc - 1 for a return address. */
+/* The address under which code belonging to cursor's frame is looked up: pc, or pc - 1 for a return address.
+ */
 uint64_t uw_lookup_pc(const struct uw_cursor *cursor);
 
 /* A sentence without a full stop, for the report; never NULL. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * One record of the wire per function: a JSON object and a line feed. PROTOCOL.md is the contract.
- * Zone: pure; called by the probe thread. A record that does not fit is left out whole and counted in out->lost.
+ * Zone: pure; called by the probe thread. A record that does not fit is left out whole and counted in
+ * out->lost.
  */
 #ifndef AGENT_REPORT_ENCODE_H
 #define AGENT_REPORT_ENCODE_H
@@ -19,10 +20,12 @@ void encode_stack(struct out *out, const struct snapshot *snapshot, uint32_t ind
 void encode_thread(struct out *out, const struct thread_sample *thread);
 void encode_captured(struct out *out, const struct snapshot *snapshot);
 /* After the raw stage: */
-void encode_module_symbols(struct out *out, const struct snapshot *snapshot, uint32_t index); /* "symbols" record */
+void encode_module_symbols(struct out *out, const struct snapshot *snapshot,
+                           uint32_t index); /* "symbols" record */
 void encode_symbol(struct out *out, const struct snapshot *snapshot, uint32_t index);
-void encode_name(struct out *out, const struct snapshot *snapshot, uint32_t frame);      /* frame → symbol */
-void encode_address(struct out *out, const struct snapshot *snapshot, uint32_t index);   /* what a lock is called */
+void encode_name(struct out *out, const struct snapshot *snapshot, uint32_t frame); /* frame → symbol */
+void encode_address(struct out *out, const struct snapshot *snapshot,
+                    uint32_t index); /* what a lock is called */
 /* tids proven unmoved after the capture; several records when there are many */
 void encode_still(struct out *out, const struct snapshot *snapshot);
 void encode_explanation(struct out *out, const struct snapshot *snapshot); /* lock, cycle, verdict records */

@@ -26,48 +26,49 @@ enum capture_kind {
     CAPTURE_KIND_N
 };
 
-/* Why a thread has no stack, or only part of one. Words for the wire and sentences for people are in words.h. */
+/* Why a thread has no stack, or only part of one. Words for the wire and sentences for people are in words.h.
+ */
 enum capture_reason {
     REASON_NONE,
-    REASON_VANISHED,          /* ended while the dump was taken */
-    REASON_UNSTABLE,          /* kept moving while it was read */
-    REASON_SIGNAL_BLOCKED,    /* running with the capture signal blocked */
-    REASON_FAULT_HANDLER,     /* running with SIGSEGV blocked: inside a fault handler */
-    REASON_NO_ANSWER,         /* running, signalled, did not answer in time */
-    REASON_SIGNALLED_RECENTLY,/* running, signalled less than min_gap ago */
-    REASON_SMALL_STACK,       /* running on a stack too small for a signal frame */
-    REASON_KERNEL_WORKER,     /* io_uring or other kernel worker: no user stack */
-    REASON_SIGNAL_TAKEN,      /* running, and the program has its own handler for the capture signal */
-    REASON_NO_SIGNAL,         /* running, and no signal number was free */
-    REASON_SIGNAL_REFUSED,    /* running, and the kernel refused to queue the signal */
-    REASON_PASSIVE_ONLY,      /* running, and PROBE_CAPTURE=passive */
-    REASON_SYSCALL_UNREADABLE,/* /proc/<pid>/task/<tid>/syscall cannot be read */
-    REASON_STACK_UNREADABLE,  /* its stack memory cannot be read */
-    REASON_ZOMBIE,            /* the thread has ended, the process goes on */
-    REASON_DEADLINE,          /* the dump's own time was used up */
-    REASON_MEMORY,            /* the agent's memory was used up */
-    REASON_UNSUPPORTED,       /* no capture on this platform */
-    REASON_NO_AGENT,          /* seen from outside only */
-    REASON_FOREIGN_STACK,     /* registers only: the stack pointer is outside the thread's own stack */
+    REASON_VANISHED,           /* ended while the dump was taken */
+    REASON_UNSTABLE,           /* kept moving while it was read */
+    REASON_SIGNAL_BLOCKED,     /* running with the capture signal blocked */
+    REASON_FAULT_HANDLER,      /* running with SIGSEGV blocked: inside a fault handler */
+    REASON_NO_ANSWER,          /* running, signalled, did not answer in time */
+    REASON_SIGNALLED_RECENTLY, /* running, signalled less than min_gap ago */
+    REASON_SMALL_STACK,        /* running on a stack too small for a signal frame */
+    REASON_KERNEL_WORKER,      /* io_uring or other kernel worker: no user stack */
+    REASON_SIGNAL_TAKEN,       /* running, and the program has its own handler for the capture signal */
+    REASON_NO_SIGNAL,          /* running, and no signal number was free */
+    REASON_SIGNAL_REFUSED,     /* running, and the kernel refused to queue the signal */
+    REASON_PASSIVE_ONLY,       /* running, and PROBE_CAPTURE=passive */
+    REASON_SYSCALL_UNREADABLE, /* /proc/<pid>/task/<tid>/syscall cannot be read */
+    REASON_STACK_UNREADABLE,   /* its stack memory cannot be read */
+    REASON_ZOMBIE,             /* the thread has ended, the process goes on */
+    REASON_DEADLINE,           /* the dump's own time was used up */
+    REASON_MEMORY,             /* the agent's memory was used up */
+    REASON_UNSUPPORTED,        /* no capture on this platform */
+    REASON_NO_AGENT,           /* seen from outside only */
+    REASON_FOREIGN_STACK,      /* registers only: the stack pointer is outside the thread's own stack */
     REASON_N
 };
 
 struct report_registers {
     uint64_t instruction_pointer, stack_pointer;
-    uint64_t frame_pointer;      /* valid where frame_pointer_known */
-    uint64_t link_register;      /* aarch64 only */
+    uint64_t frame_pointer; /* valid where frame_pointer_known */
+    uint64_t link_register; /* aarch64 only */
     bool frame_pointer_known, link_register_known;
 };
 
 /* Frames are interned: equal frames of all threads are one entry. */
 struct frame {
     uint64_t pc;
-    uint64_t offset;  /* pc minus the module's bias: the ELF virtual address, as addr2line wants it */
-    int32_t module;   /* index, or -1: pc is in no file-backed module */
-    int32_t symbol;   /* index, or -1: not looked up, or no symbol contains it */
+    uint64_t offset;        /* pc minus the module's bias: the ELF virtual address, as addr2line wants it */
+    int32_t module;         /* index, or -1: pc is in no file-backed module */
+    int32_t symbol;         /* index, or -1: not looked up, or no symbol contains it */
     uint64_t symbol_offset; /* pc minus the symbol's start; valid with symbol */
     enum uw_trust trust;
-    bool exact;       /* pc is an interrupted instruction, not a return address: look up pc, else pc - 1 */
+    bool exact; /* pc is an interrupted instruction, not a return address: look up pc, else pc - 1 */
 };
 
 struct symbol {
@@ -87,22 +88,22 @@ enum module_symbols {
 };
 
 struct report_module {
-    const char *name;  /* last part of path, or "[vdso]" */
+    const char *name; /* last part of path, or "[vdso]" */
     const char *path;
     const char *build_id; /* hex, or NULL */
-    uint64_t base;     /* bias: run-time address minus ELF virtual address */
+    uint64_t base;        /* bias: run-time address minus ELF virtual address */
     uint64_t start, end;
     uint64_t device, inode; /* of the mapping; not on the wire */
     enum module_symbols symbols;
-    bool own;          /* the program itself, or from the program's own directories: not /lib, /usr/lib ... */
+    bool own; /* the program itself, or from the program's own directories: not /lib, /usr/lib ... */
 };
 
 /* Innermost frame first. Interned: equal stacks are one entry. */
 struct report_stack {
     const uint32_t *frames; /* indexes into snapshot.frames */
     uint32_t n_frames;
-    enum uw_status end;     /* why it ends: UW_END, or the reason */
-    bool truncated;         /* frame limit reached, or the copy has a gap or ended */
+    enum uw_status end; /* why it ends: UW_END, or the reason */
+    bool truncated;     /* frame limit reached, or the copy has a gap or ended */
 };
 
 struct report_syscall {
@@ -111,7 +112,8 @@ struct report_syscall {
     uint64_t args[6];
 };
 
-/* What was in memory at the futex a thread waits on, glibc's pthread_mutex_t layout; meaning is given to it later. */
+/* What was in memory at the futex a thread waits on, glibc's pthread_mutex_t layout; meaning is given to it
+ * later. */
 struct lock_word {
     bool known;
     uint32_t word;  /* +0  __lock */
@@ -125,11 +127,11 @@ enum wait_kind { WAIT_NONE, WAIT_MUTEX, WAIT_KIND_N };
 
 enum owner_status {
     OWNER_NOT_APPLICABLE,
-    OWNER_LIVE,      /* a live thread of this process */
-    OWNER_SELF,      /* this same thread */
-    OWNER_GONE,      /* recorded, but no such thread: exited, or lost in fork */
-    OWNER_NONE,      /* the lock records no owner (now) */
-    OWNER_UNPROVEN,  /* something moved since the capture; nothing is claimed */
+    OWNER_LIVE,     /* a live thread of this process */
+    OWNER_SELF,     /* this same thread */
+    OWNER_GONE,     /* recorded, but no such thread: exited, or lost in fork */
+    OWNER_NONE,     /* the lock records no owner (now) */
+    OWNER_UNPROVEN, /* something moved since the capture; nothing is claimed */
     OWNER_STATUS_N
 };
 
@@ -142,24 +144,24 @@ struct report_wait {
 
 struct thread_sample {
     int32_t os_tid;
-    char name[16];      /* the kernel's comm; may hold any byte */
-    char state;         /* as in /proc/<pid>/stat: R S D T t Z X I; '?' unknown */
+    char name[16]; /* the kernel's comm; may hold any byte */
+    char state;    /* as in /proc/<pid>/stat: R S D T t Z X I; '?' unknown */
     uint64_t cpu_nanos;
-    uint64_t switches;  /* how often it was switched in when captured; not on the wire */
+    uint64_t switches; /* how often it was switched in when captured; not on the wire */
     enum capture_kind capture;
     enum capture_reason reason;
-    bool truncated;     /* the stack copy has a gap or is cut; see also report_stack */
-    bool stable;        /* the same sleep before and after the copy, or copied by the thread itself */
-    bool still;         /* proven unmoved after all captures: switch count and lock word unchanged */
+    bool truncated; /* the stack copy has a gap or is cut; see also report_stack */
+    bool stable;    /* the same sleep before and after the copy, or copied by the thread itself */
+    bool still;     /* proven unmoved after all captures: switch count and lock word unchanged */
     bool has_registers;
     struct report_registers registers;
     uint64_t stack_bytes; /* copied */
-    int32_t stack;      /* index, or -1 */
+    int32_t stack;        /* index, or -1 */
     struct report_syscall syscall;
     struct lock_word lock_word;
     struct report_wait wait; /* filled by explain */
-    bool owns_waited_lock;   /* filled by explain: somebody waits for a lock that names this thread as owner */
-    const char *wchan;  /* outside view only; or NULL */
+    bool owns_waited_lock; /* filled by explain: somebody waits for a lock that names this thread as owner */
+    const char *wchan;     /* outside view only; or NULL */
 };
 
 struct snapshot_stats {
@@ -180,9 +182,9 @@ struct report_address {
 
 struct report_lock {
     uint64_t address;
-    const char *kind;   /* "pthread mutex" */
-    const char *name;   /* module:symbol+offset, "heap", "stack of TID", or NULL */
-    int32_t owner_tid;  /* 0: none */
+    const char *kind;  /* "pthread mutex" */
+    const char *name;  /* module:symbol+offset, "heap", "stack of TID", or NULL */
+    int32_t owner_tid; /* 0: none */
     const int32_t *waiters;
     uint32_t n_waiters;
 };
@@ -199,15 +201,15 @@ struct report_verdict {
 };
 
 struct process_info {
-    int32_t pid;      /* as the agent (or, after decoding, probectl) sees it */
-    int32_t ns_pid;   /* in the process's own pid namespace */
+    int32_t pid;    /* as the agent (or, after decoding, probectl) sees it */
+    int32_t ns_pid; /* in the process's own pid namespace */
     int32_t ppid;
     uint32_t uid;
     const char *exe, *command, *label;
-    uint64_t start_ticks;     /* clock ticks since boot, /proc/<pid>/stat field 22 */
-    uint64_t start_time;      /* unix time in ns */
-    uint64_t up_nanos;        /* age of the process when captured */
-    const char **why;         /* what limits this report, a sentence each */
+    uint64_t start_ticks; /* clock ticks since boot, /proc/<pid>/stat field 22 */
+    uint64_t start_time;  /* unix time in ns */
+    uint64_t up_nanos;    /* age of the process when captured */
+    const char **why;     /* what limits this report, a sentence each */
     uint32_t n_why;
 };
 

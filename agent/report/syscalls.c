@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Names of the x86-64 system calls, as in the kernel's asm/unistd_64.h.
- * Zone: pure. Characters, not pointers: a table of pointers would cost every start of every program a relocation each.
+ * Zone: pure. Characters, not pointers: a table of pointers would cost every start of every program a
+ * relocation each.
  */
 #include "agent/report/words.h"
 

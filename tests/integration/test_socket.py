@@ -287,12 +287,21 @@ def stale(t):
     target.release()
 
 
-@test("a program that ends leaves no socket behind", "S76")
-def nothing_left(t):
+@test("what a program leaves when it ends is swept by the next probectl", "S76 S78")
+def swept_by_probectl(t):
+    # At exit the agent does nothing: a program in a sandbox of its own would be killed for one more system call.
     target = t.spawn("threads", n=1, depth=1)
-    t.await_socket(target.pid)
+    left = t.await_socket(target.pid)
+    alive = os.path.join(t.dir, "999999998-1.sock")
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(alive)
+    listening.listen(1)
     target.release()
-    equal(os.listdir(t.dir), [], "what is left in the directory")
+    check(os.path.exists(left), "nothing was left, so that this test shows nothing")
+    equal(t.ctl("ps").returncode, 0, "exit status of probectl ps")
+    check(not os.path.exists(left), "the socket of a dead process is still there")
+    check(os.path.exists(alive), "a socket that somebody listens on was removed")
+    listening.close()
 
 
 @test("the socket deleted while running: probectl says what happened, and the program is unharmed", "S76")

@@ -719,7 +719,8 @@ static int run_blocked(void)
         if (timed(&all[i]))
             continue;
         all[i].row->release(&all[i]);
-        /* One after the other: the end of a child, in a later row, cuts a long transfer short all by itself. */
+        /* One after the other: the end of a child, in a later row, cuts a long transfer short all by itself.
+         */
         t_join(all[i].thread);
     }
     for (int i = 0; i < n; i++)

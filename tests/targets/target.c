@@ -433,30 +433,56 @@ struct chain {
         long result = chain->depth > n ? next(chain) : chain->leaf(chain->argument); \
         T_NO_TAIL_CALL();                                                            \
         return result;                                                               \
-    }
+    }                                                                                \
+    struct chain /* so that a use ends in a semicolon like any declaration */
 
 static long chain_end(const struct chain *chain)
 {
     t_fail("chain of depth %d is too deep", chain->depth);
 }
 
-CHAIN_FUNCTION(32, chain_end)
-CHAIN_FUNCTION(31, chain_32)
-CHAIN_FUNCTION(30, chain_31)
-CHAIN_FUNCTION(29, chain_30)
-CHAIN_FUNCTION(28, chain_29) CHAIN_FUNCTION(27, chain_28) CHAIN_FUNCTION(26, chain_27)
-    CHAIN_FUNCTION(25, chain_26) CHAIN_FUNCTION(24, chain_25) CHAIN_FUNCTION(23, chain_24)
-        CHAIN_FUNCTION(22, chain_23) CHAIN_FUNCTION(21, chain_22) CHAIN_FUNCTION(20, chain_21)
-            CHAIN_FUNCTION(19, chain_20) CHAIN_FUNCTION(18, chain_19) CHAIN_FUNCTION(17, chain_18)
-                CHAIN_FUNCTION(16, chain_17) CHAIN_FUNCTION(15, chain_16) CHAIN_FUNCTION(14, chain_15)
-                    CHAIN_FUNCTION(13, chain_14) CHAIN_FUNCTION(12, chain_13) CHAIN_FUNCTION(11, chain_12)
-                        CHAIN_FUNCTION(10, chain_11) CHAIN_FUNCTION(9, chain_10) CHAIN_FUNCTION(8, chain_9)
-                            CHAIN_FUNCTION(7, chain_8) CHAIN_FUNCTION(6, chain_7) CHAIN_FUNCTION(5, chain_6)
-                                CHAIN_FUNCTION(4, chain_5) CHAIN_FUNCTION(3, chain_4)
-                                    CHAIN_FUNCTION(2, chain_3) CHAIN_FUNCTION(1, chain_2)
+CHAIN_FUNCTION(32, chain_end);
+CHAIN_FUNCTION(31, chain_32);
+CHAIN_FUNCTION(30, chain_31);
+CHAIN_FUNCTION(29, chain_30);
+CHAIN_FUNCTION(28, chain_29);
+CHAIN_FUNCTION(27, chain_28);
+CHAIN_FUNCTION(26, chain_27);
+CHAIN_FUNCTION(25, chain_26);
+CHAIN_FUNCTION(24, chain_25);
+CHAIN_FUNCTION(23, chain_24);
+CHAIN_FUNCTION(22, chain_23);
 
-    /* Not a frame of the chain: it disappears into its caller. */
-    static inline __attribute__((always_inline)) long chain_start(const struct chain *chain)
+CHAIN_FUNCTION(21, chain_22);
+CHAIN_FUNCTION(20, chain_21);
+CHAIN_FUNCTION(19, chain_20);
+
+CHAIN_FUNCTION(18, chain_19);
+CHAIN_FUNCTION(17, chain_18);
+CHAIN_FUNCTION(16, chain_17);
+
+CHAIN_FUNCTION(15, chain_16);
+CHAIN_FUNCTION(14, chain_15);
+CHAIN_FUNCTION(13, chain_14);
+
+CHAIN_FUNCTION(12, chain_13);
+CHAIN_FUNCTION(11, chain_12);
+CHAIN_FUNCTION(10, chain_11);
+
+CHAIN_FUNCTION(9, chain_10);
+CHAIN_FUNCTION(8, chain_9);
+CHAIN_FUNCTION(7, chain_8);
+
+CHAIN_FUNCTION(6, chain_7);
+CHAIN_FUNCTION(5, chain_6);
+CHAIN_FUNCTION(4, chain_5);
+
+CHAIN_FUNCTION(3, chain_4);
+CHAIN_FUNCTION(2, chain_3);
+CHAIN_FUNCTION(1, chain_2);
+
+/* Not a frame of the chain: it disappears into its caller. */
+static inline __attribute__((always_inline)) long chain_start(const struct chain *chain)
 {
     return chain->depth > 0 ? chain_1(chain) : chain->leaf(chain->argument);
 }

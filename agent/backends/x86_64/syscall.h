@@ -7,8 +7,8 @@
 #define AGENT_BACKENDS_SYSCALL_H
 
 /*
- * System V psABI, A.2.1: number in rax, arguments in rdi rsi rdx r10 r8 r9, result in rax (-errno on failure);
- * the instruction itself overwrites rcx and r11.
+ * System V psABI, A.2.1: number in rax, arguments in rdi rsi rdx r10 r8 r9, result in rax (-errno on
+ * failure); the instruction itself overwrites rcx and r11.
  */
 static inline long raw_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
@@ -25,9 +25,9 @@ static inline long raw_syscall(long number, long a, long b, long c, long d, long
 }
 
 /*
- * Starts entry(argument) on a stack of its own in a new thread that libc does not know. In the new thread nothing
- * of the caller's frame exists, so the call happens in assembly; entry must not return. The zeroed frame pointer
- * and the undefined return address end its stack for every unwinder.
+ * Starts entry(argument) on a stack of its own in a new thread that libc does not know. In the new thread
+ * nothing of the caller's frame exists, so the call happens in assembly; entry must not return. The zeroed
+ * frame pointer and the undefined return address end its stack for every unwinder.
  */
 static inline long raw_clone(unsigned long flags, void *stack_top, void (*entry)(void *), void *argument)
 {
@@ -45,8 +45,8 @@ static inline long raw_clone(unsigned long flags, void *stack_top, void (*entry)
                      ".cfi_restore_state\n\t"
                      "1:"
                      : "=a"(result)
-                     : "0"(56L /* clone */), "D"(flags), "S"(stack_top), "d"(0L),
-                       [argument] "r"(argument), [entry] "r"(entry)
+                     : "0"(56L /* clone */), "D"(flags), "S"(stack_top),
+                       "d"(0L), [argument] "r"(argument), [entry] "r"(entry)
                      : "rcx", "r11", "r10", "r8", "memory");
     return result;
 }

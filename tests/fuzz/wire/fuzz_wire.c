@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The decoder of the wire and everything that works on what it made: explanation, text, JSON.
- * The first byte of the input says in what pieces the rest is fed; 255: the rest is a JSON report. Zone: tests.
+ * The first byte of the input says in what pieces the rest is fed; 255: the rest is a JSON report. Zone:
+ * tests.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -50,9 +50,10 @@ Test(config, good_values_are_taken)
 Test(config, bad_values_leave_the_default_and_one_complaint)
 {
     static const char *const rows[] = {
-        "PROBE_CAPTURE=",         "PROBE_CAPTURE=fast", "PROBE_SIGNAL=9",    "PROBE_SIGNAL=32",
-        "PROBE_SIGNAL=65",        "PROBE_SIGNAL=x",     "PROBE_MAX_STACK=0", "PROBE_MAX_STACK=64k",
-        "PROBE_MAX_STACK=999999999", "PROBE_DIR=relative", "PROBE_DIR=",     "PROBE_START=now",
+        "PROBE_CAPTURE=",     "PROBE_CAPTURE=fast",  "PROBE_SIGNAL=9",
+        "PROBE_SIGNAL=32",    "PROBE_SIGNAL=65",     "PROBE_SIGNAL=x",
+        "PROBE_MAX_STACK=0",  "PROBE_MAX_STACK=64k", "PROBE_MAX_STACK=999999999",
+        "PROBE_DIR=relative", "PROBE_DIR=",          "PROBE_START=now",
         "PROBE_FIFO=/x",
     };
     struct config plain = read_one("X=y");

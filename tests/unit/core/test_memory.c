@@ -51,7 +51,10 @@ static void reads_up_to_the_edge(void)
     cr_expect(eq(sz, memory_read(&memory, (uintptr_t)pages, to, 0), 0ul));
 }
 
-Test(memory, unreadable_pages_are_an_error) { reads_up_to_the_edge(); }
+Test(memory, unreadable_pages_are_an_error)
+{
+    reads_up_to_the_edge();
+}
 
 Test(memory, same_answers_through_the_file_when_the_call_is_refused)
 {

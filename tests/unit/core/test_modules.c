@@ -45,7 +45,10 @@ static bool serve_fake_maps(long number, const long args[6], long *ret_result)
     return false;
 }
 
-static struct arena new_arena(size_t size) { return (struct arena){.base = malloc(size), .size = size}; }
+static struct arena new_arena(size_t size)
+{
+    return (struct arena){.base = malloc(size), .size = size};
+}
 
 static struct modules load_fake(const char *maps, size_t chunk)
 {
@@ -90,7 +93,8 @@ Test(modules, lines_are_parsed_whatever_the_size_of_a_read)
 
 Test(modules, a_map_cut_at_any_byte_is_read_in_bounds)
 {
-    static const char line[] = "7ffd0000-7ffd1000 rw-p 00000000 fd:01 17                                 /x\n";
+    static const char line[] =
+        "7ffd0000-7ffd1000 rw-p 00000000 fd:01 17                                 /x\n";
 
     for (size_t n = 0; n < sizeof line; n++) {
         char cut[sizeof line];
@@ -111,7 +115,8 @@ Test(modules, a_map_larger_than_the_memory_is_said_so)
     size_t used = 0;
 
     for (int i = 0; i < LINES; i++)
-        used += (size_t)sprintf(maps + used, "%08x-%08x rw-p 00000000 00:00 0 \n", i * 0x2000, i * 0x2000 + 0x1000);
+        used += (size_t)sprintf(maps + used, "%08x-%08x rw-p 00000000 00:00 0 \n", i * 0x2000,
+                                i * 0x2000 + 0x1000);
     fake_maps = maps;
     fake_chunk = 4096;
     sys_hook = serve_fake_maps;
@@ -146,7 +151,8 @@ Test(modules, agree_with_the_loader_about_this_process)
     cr_assert(eq(int, modules_load(&modules, &memory, &arena), 0));
     dl_iterate_phdr(compare_with_loader, &modules);
     for (uint32_t i = 1; i < modules.n_modules; i++)
-        cr_expect(modules.unwind[i].start >= modules.unwind[i - 1].end, "%s overlaps", modules.report[i].path);
+        cr_expect(modules.unwind[i].start >= modules.unwind[i - 1].end, "%s overlaps",
+                  modules.report[i].path);
 }
 
 /* A linker or debugger that maps a library for reading has not loaded it. */

@@ -40,9 +40,20 @@ Test(request, good_lines)
 Test(request, bad_lines_are_refused_with_a_sentence)
 {
     static const char *const rows[] = {
-        "",           " ",          "DUMP",           "dumpx",        "dump x",         "dump capture=",
-        "dump capture=auto2", "dump symbols=all", "dump args=2", "dump timeout=0", "dump timeout=-5",
-        "dump timeout=99999999999999999999", "hello=1", "dump \x01",
+        "",
+        " ",
+        "DUMP",
+        "dumpx",
+        "dump x",
+        "dump capture=",
+        "dump capture=auto2",
+        "dump symbols=all",
+        "dump args=2",
+        "dump timeout=0",
+        "dump timeout=-5",
+        "dump timeout=99999999999999999999",
+        "hello=1",
+        "dump \x01",
     };
     struct request request;
 

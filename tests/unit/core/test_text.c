@@ -13,11 +13,25 @@ Test(text, glob_matches_like_a_shell)
         const char *pattern, *text;
         bool match;
     } rows[] = {
-        {"", "", true},           {"", "a", false},         {"a", "a", true},        {"a", "ab", false},
-        {"*", "", true},          {"*", "anything", true},  {"a*", "abc", true},     {"*c", "abc", true},
-        {"a*c", "abbbc", true},   {"a*c", "abbb", false},   {"?", "", false},        {"?", "x", true},
-        {"a?c", "abc", true},     {"a?c", "ac", false},     {"**a**", "bab", true},  {"*ab*ab", "abab", true},
-        {"*ab*ab", "abxb", false}, {"test_*", "test_", true}, {"redis-*", "redis-server", true},
+        {"", "", true},
+        {"", "a", false},
+        {"a", "a", true},
+        {"a", "ab", false},
+        {"*", "", true},
+        {"*", "anything", true},
+        {"a*", "abc", true},
+        {"*c", "abc", true},
+        {"a*c", "abbbc", true},
+        {"a*c", "abbb", false},
+        {"?", "", false},
+        {"?", "x", true},
+        {"a?c", "abc", true},
+        {"a?c", "ac", false},
+        {"**a**", "bab", true},
+        {"*ab*ab", "abab", true},
+        {"*ab*ab", "abxb", false},
+        {"test_*", "test_", true},
+        {"redis-*", "redis-server", true},
         /* Exponential for a naive matcher; the suite's time limit would tell. */
         {"*a*a*a*a*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
     };
