@@ -204,7 +204,20 @@ def without_agent(t):
     target.release()
 
 
-@test("after root gave up its user id the agent serves as that user only", "S54 S39", docker=False)
+@test("a program that gave up root: the agent's thread has given it up too, before it serves anybody", "S39 S54",
+      docker=False)
+def drop_root(t):
+    os.chmod(t.dir, 0o711)
+    target = t.spawn("drop_root", times=100)
+    t.dump(target, status=(0, 1))
+    (tid,) = probe_threads(target.pid)
+    for field in ("Uid", "Gid", "CapPrm", "CapEff", "Groups"):
+        equal(task_status(target.pid, tid, field), task_status(target.pid, target.pid, field),
+              f"{field} of the agent's thread, against the program's")
+    target.release()
+
+
+@test("a program that root started as another user serves root and that user", "S54", docker=False)
 def setuid_program(t):
     if os.geteuid() != 0:
         raise Skip("needs root")

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
@@ -280,6 +281,32 @@ static int run_limits(void)
     return 0;
 }
 
+/* S39, S54: starts as root, with the agent's thread in it, and gives that up; times=1: again and again, and
+ * back. */
+
+static const char *not_root(void)
+{
+    return geteuid() != 0 ? "needs root" : NULL;
+}
+
+static int run_drop_root(void)
+{
+    const uid_t nobody = 65534;
+    for (long i = t_param("times", 0); i > 0; i--) {
+        /* glibc asks every thread it knows with a signal; one that cannot take it would block this for ever.
+         */
+        t_must(seteuid(nobody));
+        t_must(seteuid(0));
+    }
+    t_must(setgroups(0, NULL));
+    t_must(setresgid(nobody, nobody, nobody));
+    t_must(setresuid(nobody, nobody, nobody));
+    t_ready();
+    t_wait_release();
+    t_check(getuid() == nobody && geteuid() == nobody && seteuid(0) < 0);
+    return 0;
+}
+
 /* S38: what a child inherits, as text: the test compares it with and without the agent. */
 
 static void print_inherited(const char *who)
@@ -346,6 +373,7 @@ const struct t_scenario t_process_scenarios[] = {
     {"close_all", "S73 S74", "daemon=0: closes all descriptors, opens its own on the low numbers", NULL,
      run_close_all},
     {"limits", "S86", "mlockall=0: waits, for limits set by the test", NULL, run_limits},
+    {"drop_root", "S39 S54", "times=0: gives up root, after as many detours", not_root, run_drop_root},
     {"inherit", "S38", "prints what children inherit; no ready line", NULL, run_inherit},
     {"single", "", "factor=10: a putc and malloc loop of a single-threaded program; no ready line", NULL,
      run_single},
