@@ -17,15 +17,6 @@
 #define LIST_PASSES 4
 #define ROUNDS 3
 
-/* struct linux_dirent64 (include/linux/dirent.h) */
-struct directory_entry {
-    uint64_t inode;
-    int64_t offset;
-    uint16_t size;
-    uint8_t type;
-    char name[];
-};
-
 /* What the listing works on; everything but the samples is given back at its end. */
 struct listing {
     struct thread_sample *threads;
@@ -81,12 +72,12 @@ static int list_once(struct capture_session *session, struct listing *listing)
         return (int)n;
     while ((n = sys_getdents(session->task_fd, listing->buffer, LIST_BUFFER)) > 0 && !listing->full) {
         for (long at = 0; at < n;) {
-            const struct directory_entry *entry = (const void *)(listing->buffer + at);
+            const struct sys_dirent *entry = (const void *)(listing->buffer + at);
             int32_t tid = procfs_parse_tid(entry->name);
 
             if (tid > 0 && tid != session->self_tid)
                 add_thread(listing, tid);
-            at += entry->size;
+            at += entry->length;
         }
     }
     return (int)n;

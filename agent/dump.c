@@ -113,6 +113,10 @@ static bool open_session(struct dump *dump)
         .take = take_context,
         .take_context = dump,
     };
+    if (sys_get_dumpable() != 1 && sys_geteuid() != 0)
+        because(dump,
+                "the program is not dumpable (it gave up its user, or asked for that): the kernel hides the "
+                "registers of sleeping threads even from the program itself");
     if (session->foreign_proc)
         because(dump, "/proc belongs to another pid namespace: running threads are not signalled");
     return true;

@@ -23,14 +23,6 @@
 #define BACKLOG 16
 #define SUFFIX ".sock"
 
-struct linux_dirent64 { /* getdents64(2) */
-    uint64_t d_ino;
-    int64_t d_off;
-    uint16_t d_reclen;
-    uint8_t d_type;
-    char d_name[];
-};
-
 /* Opens the socket directory, or -errno: -EPERM when it exists and is not safely ours. */
 static int open_directory(const char *path)
 {
@@ -97,17 +89,17 @@ static bool is_left_over(int directory, const char *name)
 
 static void sweep(int directory)
 {
-    _Alignas(struct linux_dirent64) char buffer[2048];
+    _Alignas(struct sys_dirent) char buffer[2048];
     unsigned looked_at = 0;
     long n;
 
     while (looked_at < MAX_SWEPT && (n = sys_getdents(directory, buffer, sizeof buffer)) > 0)
         for (long at = 0; at < n && looked_at < MAX_SWEPT; looked_at++) {
-            const struct linux_dirent64 *entry = (const void *)(buffer + at);
+            const struct sys_dirent *entry = (const void *)(buffer + at);
 
-            if (is_left_over(directory, entry->d_name))
-                sys_unlinkat(directory, entry->d_name, 0);
-            at += entry->d_reclen;
+            if (is_left_over(directory, entry->name))
+                sys_unlinkat(directory, entry->name, 0);
+            at += entry->length;
         }
 }
 

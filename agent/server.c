@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "agent/credentials.h"
 #include "agent/dump.h"
 #include "agent/endpoint.h"
 #include "agent/report/encode.h"
@@ -201,7 +202,7 @@ static void accept_client(struct server *server)
     fd = sys_accept(server->listener, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    if (!endpoint_peer_allowed((int)fd)) {
+    if (credentials_follow() < 0 || !endpoint_peer_allowed((int)fd)) {
         sys_close((int)fd);
         return;
     }

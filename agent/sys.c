@@ -7,12 +7,12 @@
 
 #include <asm/unistd.h>
 #include <linux/mman.h>
+#include <linux/prctl.h>
 #include <linux/time.h>
 
 #include "agent/backends/x86_64/syscall.h"
 
 #define SIGNAL_SET_SIZE 8 /* bytes of the kernel's sigset_t: 64 signals */
-#define PR_SET_NAME 15    /* linux/prctl.h */
 
 #ifdef PROBE_TEST
 bool (*sys_hook)(long number, const long args[6], long *ret_result);
@@ -202,6 +202,41 @@ long sys_process_vm_readv(int pid, const struct iovec *local, unsigned n_local, 
                           unsigned n_remote)
 {
     return call(__NR_process_vm_readv, pid, P(local), n_local, P(remote), n_remote, 0);
+}
+
+long sys_setgroups(size_t n, const uint32_t *groups)
+{
+    return call(__NR_setgroups, (long)n, P(groups), 0, 0, 0, 0);
+}
+
+long sys_setresuid(uint32_t real, uint32_t effective, uint32_t saved)
+{
+    return call(__NR_setresuid, real, effective, saved, 0, 0, 0);
+}
+
+long sys_setresgid(uint32_t real, uint32_t effective, uint32_t saved)
+{
+    return call(__NR_setresgid, real, effective, saved, 0, 0, 0);
+}
+
+long sys_capget(void *header, void *data)
+{
+    return call(__NR_capget, P(header), P(data), 0, 0, 0, 0);
+}
+
+long sys_capset(void *header, const void *data)
+{
+    return call(__NR_capset, P(header), P(data), 0, 0, 0, 0);
+}
+
+long sys_get_dumpable(void)
+{
+    return call(__NR_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0, 0);
+}
+
+long sys_set_dumpable(unsigned long dumpable)
+{
+    return call(__NR_prctl, PR_SET_DUMPABLE, (long)dumpable, 0, 0, 0, 0);
 }
 
 int32_t sys_getpid(void)

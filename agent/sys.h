@@ -29,6 +29,13 @@ long sys_close(int fd);
 long sys_read(int fd, void *to, size_t size);
 long sys_pread(int fd, void *to, size_t size, uint64_t offset);
 long sys_write(int fd, const void *from, size_t size);
+struct sys_dirent { /* struct linux_dirent64, include/linux/dirent.h */
+    uint64_t inode;
+    int64_t offset;
+    uint16_t length; /* of this entry, to the next */
+    uint8_t type;
+    char name[];
+};
 long sys_getdents(int fd, void *to, size_t size);
 long sys_rewind(int fd); /* a directory: the next sys_getdents() starts over */
 long sys_readlinkat(int directory, const char *path, char *to, size_t size);
@@ -62,6 +69,16 @@ long sys_madvise(void *address, size_t size, int advice);
 long sys_mincore(void *address, size_t size, uint8_t *ret_resident);
 long sys_process_vm_readv(int pid, const struct iovec *local, unsigned n_local, const struct iovec *remote,
                           unsigned n_remote);
+
+/* Credentials of the calling thread only: the kernel knows no others. The structures are
+ * linux/capability.h's. */
+long sys_setgroups(size_t n, const uint32_t *groups);
+long sys_setresuid(uint32_t real, uint32_t effective, uint32_t saved);
+long sys_setresgid(uint32_t real, uint32_t effective, uint32_t saved);
+long sys_capget(void *header, void *data);
+long sys_capset(void *header, const void *data);
+long sys_get_dumpable(void);
+long sys_set_dumpable(unsigned long dumpable);
 
 /* Identity, time */
 int32_t sys_getpid(void);
