@@ -141,7 +141,8 @@ def limited(what, launch, root=False, **parameters):
         target = t.spawn("limits", launch=launch, **parameters)
         result = t.ctl("dump", "-f", "json", target.pid)
         check(result.returncode in (0, 1, 2, 4), f"probectl ended with {result.returncode}: {result.stderr}")
-        print(f"# probectl: exit {result.returncode} {result.stderr.strip()[:200]}")
+        said = " ".join(result.stderr.split())[:200]
+        print(f"# probectl: exit {result.returncode} {said}")
         target.release()
         equal(target.errors(), "", "stderr of the program")
 

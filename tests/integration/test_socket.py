@@ -191,7 +191,8 @@ def squatted(what, place):
         target.await_blocked()
         result = t.ctl("dump", "-f", "json", target.pid)
         check(result.returncode in (0, 4), f"exit {result.returncode}: {result.stderr}")
-        print(f"# {what}: probectl exit {result.returncode} {result.stderr.strip()[:150]}")
+        said = " ".join(result.stderr.split())[:150]
+        print(f"# {what}: probectl exit {result.returncode} {said}")
         equal(read_text(precious), "precious", "the file that the link points to")
         check(target.alive(), "the program is alive")
         target.kill()
