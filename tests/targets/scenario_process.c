@@ -286,7 +286,12 @@ static int run_limits(void)
 
 static const char *not_root(void)
 {
-    return geteuid() != 0 ? "needs root" : NULL;
+    char effective[64];
+    const unsigned long long set_ids = 1ull << 6 | 1ull << 7; /* CAP_SETGID, CAP_SETUID */
+    if (geteuid() != 0 || !t_status_field(t_gettid(), "CapEff", effective, sizeof(effective)) ||
+        (strtoull(effective, NULL, 16) & set_ids) != set_ids)
+        return "needs root with its capabilities";
+    return NULL;
 }
 
 static int run_drop_root(void)

@@ -346,7 +346,7 @@ static int run_fault_handler(void)
         t_expect_chain(faulting, "spins_here" FAULT_CHAIN, 3, "t_chain faulting_thread");
     } else {
         t_await_blocked(faulting, SYS_futex);
-        t_expect_chain(faulting, FAULT_CHAIN + 1, 3, "t_chain faulting_thread");
+        t_expect_chain(faulting, &FAULT_CHAIN[1], 3, "t_chain faulting_thread");
     }
     t_fact("faulting", "%d", (int)faulting);
     t_ready();
