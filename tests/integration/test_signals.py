@@ -8,7 +8,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from probetest import (Skip, check, equal, expect_chain, main, own_functions, probe_threads, task_status,  # noqa: E402
+from probetest import (Failed, Skip, check, equal, expect_chain, main, own_functions, probe_threads, task_status,  # noqa: E402
                        test, wait_until)
 
 
@@ -105,8 +105,10 @@ def thread_sanitizer(t):
     trial = t.program([binary], probe=False)
     try:
         trial.line()
-    except Exception as reason:
-        raise Skip(f"a TSan program does not start on this kernel: {str(reason)[:200]}") from None
+    except Failed:
+        if "FATAL: ThreadSanitizer" in trial.errors():
+            raise Skip(f"TSan does not run on this kernel: {trial.errors()[:200]}") from None
+        raise
     trial.send()
     trial.wait()
     target = t.program([binary])

@@ -4,10 +4,12 @@
  * stray descriptors; with its environment, limits and user set here, so that no preload touches the test's
  * own processes.
  *
- *   launch [-d] [-k] [-r FD] [-u UID] [-l LIMIT=VALUE]... [-e NAME=VALUE]... -- program [argument...]
+ *   launch [-d] [-k] [-p PID] [-r FD] [-u UID] [-l LIMIT=VALUE]... [-e NAME=VALUE]... -- program
+ * [argument...]
  *
  *   -d  under the limits of an unprivileged container (docker_like.c)
  *   -k  keep all descriptors
+ *   -p  the parent: when it is already gone, nothing is started
  *   -r  this descriptor becomes 3
  *   -l  nproc, as, memlock, stack, nofile or sigpending; soft and hard
  */
@@ -59,13 +61,16 @@ int main(int argc, char **argv)
     int option, docker = 0, keep = 0, ready = -1;
     pid_t parent = getppid();
 
-    while ((option = getopt(argc, argv, "+dkr:u:l:e:")) != -1) {
+    while ((option = getopt(argc, argv, "+dkp:r:u:l:e:")) != -1) {
         switch (option) {
         case 'd':
             docker = 1;
             break;
         case 'k':
             keep = 1;
+            break;
+        case 'p':
+            parent = (pid_t)atoi(optarg);
             break;
         case 'r':
             ready = atoi(optarg);

@@ -388,7 +388,7 @@ class Context:
 
     def _command(self, argv, probe, preload, env, launch):
         docker = ["-d"] if DOCKER else []
-        return [self.launch, *docker, *launch, *self.environment(probe, preload, env), "--", *argv]
+        return [self.launch, "-p", str(os.getpid()), *docker, *launch, *self.environment(probe, preload, env), "--", *argv]
 
     def _name(self, base):
         self._names[base] = self._names.get(base, 0) + 1
