@@ -320,6 +320,7 @@ def stop_and_continue(t):
     target = t.spawn("threads", n=3, depth=3)
     os.kill(target.pid, signal.SIGSTOP)
     os.kill(target.pid, signal.SIGCONT)
+    target.await_settled()
     t.expect_all_chains(target, t.dump(target))
     target.release()
 

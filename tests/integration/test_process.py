@@ -162,6 +162,7 @@ def interrupted_agent(t):
     os.kill(target.pid, signal.SIGSTOP)
     wait_until(lambda: task_status(target.pid, target.pid, "State").startswith("T"), "stopped")
     os.kill(target.pid, signal.SIGCONT)
+    target.await_settled()
     t.expect_all_chains(target, t.dump(target))
     tracer = subprocess.Popen(["strace", "-f", "-o", str(t.work / "strace"), "-p", str(target.pid)],
                               stderr=subprocess.DEVNULL)
@@ -172,6 +173,7 @@ def interrupted_agent(t):
     finally:
         tracer.terminate()
         tracer.wait()
+    target.await_settled()
     t.expect_all_chains(target, t.dump(target))
     target.release()
 
@@ -189,6 +191,7 @@ def stopped(t):
     check(result.returncode in (1, 2), f"exit {result.returncode}: {result.stderr}")
     check("stopped" in (result.stdout + result.stderr).lower(), f"does not say stopped: {result.stdout} {result.stderr}")
     check(0.9 < elapsed < 8, f"took {elapsed:.1f} s")
+    target.await_settled()
     t.expect_all_chains(target, t.dump(target))
     target.release()
 

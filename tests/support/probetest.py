@@ -220,6 +220,11 @@ class Target(Program):
         if self.chains.get(self.pid, [])[:1] == ["t_wait_release"]:
             self.await_blocked()
 
+    def await_settled(self):
+        """All threads asleep again, after something (SIGCONT, a tracer) made them run."""
+        for tid in program_threads(self.pid):
+            self.await_blocked(tid)
+
     def fact(self, key):
         return self.facts[key][0]
 
