@@ -9,6 +9,7 @@
 #include <linux/auxvec.h>
 #include <linux/errno.h>
 
+#include "agent/procfs.h"
 #include "agent/report/out.h"
 #include "agent/sys.h"
 #include "agent/text.h"
@@ -39,31 +40,11 @@ long process_read_file(int directory, const char *path, char *to, size_t size)
     return n < 0 ? n : (long)used;
 }
 
-/* Field n (from 3) of a stat line: the name in field 2 may hold spaces and parentheses, so count from its
- * end. */
-static int stat_field(const char *line, unsigned n, uint64_t *ret_value)
+static int read_stat(int32_t pid, struct procfs_stat *ret)
 {
-    const char *p = NULL;
-
-    for (const char *q = line; *q; q++)
-        if (*q == ')')
-            p = q;
-    if (!p)
-        return -EINVAL;
-    for (unsigned field = 2; field < n; field++) {
-        while (*p && *p != ' ')
-            p++;
-        if (!*p)
-            return -EINVAL;
-        p++;
-    }
-    return text_take_decimal(&p, ret_value) ? 0 : -EINVAL;
-}
-
-static long read_stat(int32_t pid, char *line, size_t size)
-{
-    char path[64];
+    char path[64], line[PROCFS_LINE_MAX];
     struct out out = {.buffer = path, .size = sizeof path - 1};
+    long n;
 
     if (pid == 0) {
         /* The process's own line, which a zombie leader still has; thread-self/stat would be our thread's. */
@@ -74,15 +55,20 @@ static long read_stat(int32_t pid, char *line, size_t size)
         out_text(&out, "/stat");
     }
     path[out.used] = 0;
-    return process_read_file(AT_FDCWD, path, line, size);
+    n = process_read_file(AT_FDCWD, path, line, sizeof line);
+    if (n < 0)
+        return (int)n;
+    return procfs_parse_stat(line, (size_t)n, ret) ? 0 : -EINVAL;
 }
 
 int process_start_ticks(int32_t pid, uint64_t *ret_ticks)
 {
-    char line[1024];
-    long n = read_stat(pid, line, sizeof line);
+    struct procfs_stat line;
+    int r = read_stat(pid, &line);
 
-    return n < 0 ? (int)n : stat_field(line, 22, ret_ticks);
+    if (r == 0)
+        *ret_ticks = line.start_ticks;
+    return r;
 }
 
 int process_proc_ids(int32_t *ret_pid, int32_t *ret_tid)
@@ -132,18 +118,17 @@ static const char *read_command(bool all_arguments, struct arena *arena)
 
 void process_describe(struct process_info *ret, bool all_arguments, struct arena *arena)
 {
-    char line[1024];
-    uint64_t ppid;
+    struct procfs_stat line;
     int32_t proc_pid, proc_tid;
 
     *ret = (struct process_info){.ns_pid = sys_getpid(), .uid = sys_getuid()};
     ret->pid = process_proc_ids(&proc_pid, &proc_tid) == 0 ? proc_pid : ret->ns_pid;
     ret->exe = read_link("/proc/thread-self/exe", arena);
     ret->command = read_command(all_arguments, arena);
-    if (read_stat(0, line, sizeof line) < 0 || stat_field(line, 22, &ret->start_ticks) < 0)
+    if (read_stat(0, &line) < 0)
         return;
-    if (stat_field(line, 4, &ppid) == 0)
-        ret->ppid = (int32_t)ppid;
+    ret->ppid = line.ppid;
+    ret->start_ticks = line.start_ticks;
 
     uint64_t age_since_boot = ret->start_ticks * NANOS_PER_TICK;
     uint64_t now_since_boot = sys_boottime_nanos();

@@ -106,19 +106,23 @@ bool procfs_parse_stat(const char *text, size_t size, struct procfs_stat *ret)
     if (stat_line.state < 'A' || stat_line.state > 'z')
         return false;
     cursor.at++;
-    for (unsigned field = 4; field <= 20; field++) {
+    for (unsigned field = 4; field <= 22; field++) {
         int64_t value;
 
         expect(&cursor, ' ');
         value = signed_number(&cursor);
-        if (field == 9)
+        if (field == 4)
+            stat_line.ppid = (int32_t)value;
+        else if (field == 9)
             stat_line.flags = (uint64_t)value;
         else if (field == 14 || field == 15)
             stat_line.cpu_ticks += (uint64_t)value;
         else if (field == 20)
             stat_line.n_threads = (uint32_t)value;
+        else if (field == 22)
+            stat_line.start_ticks = (uint64_t)value;
     }
-    expect(&cursor, ' '); /* field 20 is whole only if something follows */
+    expect(&cursor, ' '); /* field 22 is whole only if something follows */
     if (!cursor.ok)
         return false;
     *ret = stat_line;

@@ -25,9 +25,11 @@
 struct procfs_stat {
     char name[16]; /* comm as it is: any byte but NUL may be in it; NUL-terminated */
     char state;
+    int32_t ppid;
     uint64_t flags;
     uint64_t cpu_ticks; /* utime + stime in USER_HZ */
     uint32_t n_threads;
+    uint64_t start_ticks; /* since boot, in USER_HZ */
 };
 
 bool procfs_parse_stat(const char *text, size_t size, struct procfs_stat *ret);

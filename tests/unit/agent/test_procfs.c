@@ -26,7 +26,7 @@ static const struct {
     {"newline in the name", "17 (a\nb c) t " NUMBERS "\n", "a\nb c", 't', 4194368, 730, true},
     {"a worker's long name", "17 (kworker/u8:2-events_unbound) I " NUMBERS "\n", "kworker/u8:2-ev", 'I',
      4194368, 730, true},
-    {"io_uring worker", "17 (iou-wrk-99) S 1 2 3 4 -1 4194384 10 11 12 13 0 0 16 17 20 0 5 0 9\n",
+    {"io_uring worker", "17 (iou-wrk-99) S 1 2 3 4 -1 4194384 10 11 12 13 0 0 16 17 20 0 5 0 99 8192\n",
      "iou-wrk-99", 'S', 4194384, 0, true},
     {"no name", "17 bash S " NUMBERS "\n", "", 0, 0, 0, false},
     {"unclosed name", "17 (bash S " NUMBERS "\n", "", 0, 0, 0, false},
@@ -53,6 +53,8 @@ Test(procfs, stat_lines)
         cr_expect(eq(u64, stat_line.flags, stat_rows[i].flags), "%s", stat_rows[i].what);
         cr_expect(eq(u64, stat_line.cpu_ticks, stat_rows[i].ticks), "%s", stat_rows[i].what);
         cr_expect(eq(u32, stat_line.n_threads, 5), "%s", stat_rows[i].what);
+        cr_expect(eq(i32, stat_line.ppid, 1), "%s", stat_rows[i].what);
+        cr_expect(eq(u64, stat_line.start_ticks, 99), "%s", stat_rows[i].what);
     }
 }
 
@@ -149,10 +151,10 @@ Test(procfs, status_fields)
 
 Test(procfs, cut_lines_are_refused)
 {
-    const char *stat_text = "17 (a) b\n(c) S 1 2 3 4 -1 9 10 11 12 13 700 30 16 17 20 0 512 0 99\n";
+    const char *stat_text = "17 (a) b\n(c) S 1 2 3 4 -1 9 10 11 12 13 700 30 16 17 20 0 512 0 99 8192\n";
     const char *syscall_text = "202 0x1 0x2 0x3 0x4 0x5 0x6 0x7fff 0x7f00\n";
 
-    SWEEP(procfs_parse_stat, struct procfs_stat, stat_text, strlen(stat_text) - strlen("0 99\n"))
+    SWEEP(procfs_parse_stat, struct procfs_stat, stat_text, strlen(stat_text) - strlen("8192\n"))
     SWEEP(procfs_parse_syscall, struct procfs_syscall, syscall_text, strlen(syscall_text))
     SWEEP(procfs_parse_schedstat, struct procfs_schedstat, "1 22 333\n", strlen("1 22 333\n"))
     SWEEP(procfs_parse_status, struct procfs_status, status_text, strlen(status_text))
