@@ -213,6 +213,10 @@ static enum endpoint_result try_directory(int root, const char *path, const stru
         snprintf(cause, sizeof(cause), "%.300s/%s is not a socket", path, name);
         fail(failure, cause, "remove it, or start the program with another PROBE_DIR");
     }
+    if (fd == -ENOENT && (st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        snprintf(cause, sizeof(cause), "others may write to %.300s, so an agent does not use it", path);
+        fail(failure, cause, "chmod go-w it, and start the program again");
+    }
     if (fd < 0)
         return ENDPOINT_NO_AGENT; /* absent, or left behind by a process that is gone */
     if (!peer_is_target(fd, facts)) {

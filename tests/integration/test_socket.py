@@ -212,7 +212,9 @@ def unsafe_directory(what, prepare, root=False):
         directory = os.path.join(os.fspath(t.work), "odd")
         prepare(t, directory)
         target = t.spawn("threads", n=1, depth=1, env={"PROBE_DIR": directory})
-        equal(t.ctl("dump", target.pid).returncode, 4, "exit status of probectl")
+        result = t.ctl("dump", target.pid)
+        equal(result.returncode, 4, "exit status of probectl")
+        check(os.fspath(directory) in result.stderr, f"probectl does not name the directory: {result.stderr}")
         target.release()
         equal(target.errors(), "", "stderr of the program")
         with contextlib.suppress(NotADirectoryError, FileNotFoundError):
