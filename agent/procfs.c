@@ -208,8 +208,15 @@ bool procfs_parse_status(const char *text, size_t size, struct procfs_status *re
         } else if (skip_prefix(&cursor, "SigCgt:\t")) {
             status.caught = number(&cursor, 16);
             found |= 2;
+        } else if (skip_prefix(&cursor, "ShdPnd:\t")) {
+            status.shared_pending = number(&cursor, 16);
+        } else if (skip_prefix(&cursor, "Seccomp:\t")) {
+            status.seccomp = number(&cursor, 10);
+        } else if (skip_prefix(&cursor, "Seccomp_filters:\t")) {
+            status.seccomp_filters = number(&cursor, 10);
         } else if (skip_prefix(&cursor, "voluntary_ctxt_switches:\t")) {
-            status.switches += number(&cursor, 10);
+            status.sleeps = number(&cursor, 10);
+            status.switches += status.sleeps;
             found |= 4;
         } else if (skip_prefix(&cursor, "nonvoluntary_ctxt_switches:\t")) {
             status.switches += number(&cursor, 10);

@@ -60,8 +60,11 @@ bool procfs_parse_schedstat(const char *text, size_t size, struct procfs_schedst
 
 /* status */
 struct procfs_status {
-    uint64_t pending, blocked, caught; /* SigPnd (this thread's), SigBlk, SigCgt: bit n-1 is signal n */
+    /* SigPnd (this thread's), ShdPnd (the process's), SigBlk, SigCgt: bit n-1 is signal n */
+    uint64_t pending, shared_pending, blocked, caught;
     uint64_t switches;                 /* voluntary + nonvoluntary: how often it was switched out */
+    uint64_t sleeps;                   /* voluntary: how often it went to sleep */
+    uint64_t seccomp, seccomp_filters; /* mode, and number of filters (since 5.9, else 0) */
 };
 
 bool procfs_parse_status(const char *text, size_t size, struct procfs_status *ret);

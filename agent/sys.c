@@ -267,6 +267,13 @@ static uint64_t clock_nanos(int clock)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+uint64_t sys_thread_cpu_nanos(int32_t tid)
+{
+    /* The clock of one thread's processor time (include/linux/posix-timers_types.h: CPUCLOCK_PERTHREAD |
+     * SCHED) */
+    return clock_nanos((int)(~(uint32_t)tid << 3 | 6));
+}
+
 uint64_t sys_monotonic_nanos(void)
 {
     return clock_nanos(CLOCK_MONOTONIC);

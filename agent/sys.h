@@ -85,6 +85,8 @@ int32_t sys_getpid(void);
 int32_t sys_gettid(void);
 uint32_t sys_getuid(void);
 uint32_t sys_geteuid(void);
+uint64_t
+sys_thread_cpu_nanos(int32_t tid); /* of a thread of this process, exact to now; 0 when it has ended */
 uint64_t sys_monotonic_nanos(void);
 uint64_t sys_realtime_nanos(void);
 uint64_t sys_boottime_nanos(void);

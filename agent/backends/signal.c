@@ -8,6 +8,7 @@
  * all. A thread that has fallen asleep meanwhile is left to the passive backend.
  */
 #include "agent/backends/task.h"
+#include "agent/backends/watch.h"
 
 #include <asm/errno.h>
 #include <asm/mman.h>
@@ -56,7 +57,8 @@ static struct {
     int number;    /* 0: none was free */
     int requested; /* by the user; 0: the agent chooses */
     bool ready;
-    uint8_t *bytes; /* SLOT_COUNT times SNAPSHOT_MAX_STACK, mapped when first needed */
+    uint64_t own_seccomp, own_filters; /* the probe thread's, in this dump */
+    uint8_t *bytes;                    /* SLOT_COUNT times SNAPSHOT_MAX_STACK, mapped when first needed */
     struct {
         int32_t tid;
         uint64_t when;
@@ -287,9 +289,16 @@ static enum capture_reason classify(const struct capture_session *session, const
         return REASON_SIGNAL_BLOCKED;
     if (status.blocked & UINT64_C(1) << (SIGSEGV - 1))
         return REASON_FAULT_HANDLER;
+    /* The handler's return is a system call, too. */
+    if (status.seccomp != state.own_seccomp || status.seccomp_filters != state.own_filters)
+        return REASON_SANDBOXED;
     if (status.pending & bit)
         return REASON_NO_ANSWER; /* the last dump's signal is still on its way; a second one would only queue
                                     up */
+    /* It has been woken for a signal of the program's, and may still be on its way out of the call that this
+     * ended. */
+    if ((status.pending | status.shared_pending) & ~status.blocked)
+        return REASON_NOT_RUN;
     return REASON_NONE;
 }
 
@@ -535,8 +544,14 @@ static void give_reason(struct thread_sample **samples, uint32_t n, enum capture
 
 static enum capture_reason why_nobody(const struct capture_session *session)
 {
+    struct procfs_status own;
+
     if (session->mode == CAPTURE_MODE_PASSIVE || session->foreign_proc)
         return REASON_PASSIVE_ONLY;
+    if (task_status(session, session->self_tid, &own) < 0)
+        return REASON_SYSCALL_UNREADABLE;
+    state.own_seccomp = own.seccomp;
+    state.own_filters = own.seccomp_filters;
     if (!map_slots())
         return REASON_MEMORY;
     return settle_number();
@@ -574,6 +589,8 @@ static void signal_capture(struct capture_session *session, struct thread_sample
     if (!state.ready)
         prepare();
     reason = why_nobody(session);
+    if (reason == REASON_NONE)
+        n = watch_runners(session, samples, n);
     while (reason == REASON_NONE && done < n) {
         uint32_t used = fill_batch(session, &batch, samples + done, n - done);
 

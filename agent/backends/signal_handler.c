@@ -52,6 +52,10 @@ void libprobe_capture_signal(int signal, const struct context_siginfo *info, str
         copy_stack(slot, frame->rsp);
         slot->left = context_ticks();
         __atomic_store_n(&slot->word, word + SLOT_FULL - SLOT_ARMED, __ATOMIC_RELEASE);
+        /*
+         * Not when it comes late: then the thread had no processor, or was in a handler of the program's that
+         * held our signal off, and an EINTR belongs to that handler.
+         */
+        restart_interrupted_call(frame);
     }
-    restart_interrupted_call(frame); /* also when it comes late: the signal was ours all the same */
 }

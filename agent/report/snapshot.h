@@ -49,6 +49,8 @@ enum capture_reason {
     REASON_MEMORY,             /* the agent's memory was used up */
     REASON_UNSUPPORTED,        /* no capture on this platform */
     REASON_NO_AGENT,           /* seen from outside only */
+    REASON_NOT_RUN,            /* runnable, but got no processor time while it was watched */
+    REASON_SANDBOXED,          /* running under a seccomp filter that our own thread does not have */
     REASON_FOREIGN_STACK,      /* registers only: the stack pointer is outside the thread's own stack */
     REASON_N
 };

@@ -734,6 +734,15 @@ static bool say_running(long number, const long args[6], long *ret_result)
         *ret_result = 8;
         return true;
     }
+    /* ... and that it uses its processor: a quarter of a millisecond since it was last asked. */
+    if (number == SYS_clock_gettime && (int)args[0] == (int)(~(unsigned)told << 3 | 6)) {
+        static long used;
+
+        used += 250000;
+        *(struct timespec *)args[1] = (struct timespec){.tv_nsec = used};
+        *ret_result = 0;
+        return true;
+    }
     return false;
 }
 
@@ -917,6 +926,30 @@ Test(signal_backend, second_look_spares_the_sleeper, .init = set_up_waits)
     cr_expect(eq(int, sample->capture, CAPTURE_PASSIVE));
     cr_expect(eq(u32, fixture->stats.signals_sent, 0));
     cr_expect(ge(u32, looks, 3));
+}
+
+/* Woken for a signal of the program's own, it waits for a processor to finish the call that this ended. */
+static bool say_woken(long number, const long args[6], long *ret_result)
+{
+    return number != SYS_clock_gettime && say_running(number, args, ret_result);
+}
+
+Test(signal_backend, runnable_without_running_is_left_alone, .init = set_up_waits)
+{
+    struct worker worker = {.body = in_poll};
+    struct fixture *fixture;
+
+    worker_start(&worker);
+    worker_wait_asleep(&worker);
+    fixture = fixture_new();
+    told = worker.tid;
+    lies = 1000;
+    sys_hook = say_woken;
+    fixture_capture(fixture);
+    sys_hook = NULL;
+
+    cr_expect(eq(u32, fixture->stats.signals_sent, 0));
+    cr_expect(eq(int, fixture_sample(fixture, worker.tid)->reason, REASON_NOT_RUN));
 }
 
 static bool lie_and_lose(long number, const long args[6], long *ret_result)
