@@ -48,6 +48,21 @@ static int read_maps(struct arena *arena, char **ret_text, size_t *ret_size)
     return n > 0 ? -ENOMEM : 0; /* the map is longer than the arena has room for: used, and said so */
 }
 
+/* maps shows a line feed in a path as \012 (fs/proc/task_mmu.c, seq_path with "\n"); nothing else is escaped.
+ */
+static void unescape(char *path)
+{
+    char *to = path;
+
+    for (const char *from = path; *from; to++) {
+        const char *after = text_after(from, "\\012");
+
+        *to = after ? '\n' : *from;
+        from = after ? after : from + 1;
+    }
+    *to = 0;
+}
+
 /* "start-end perms offset major:minor inode   path" (proc(5)); false for anything else. */
 static bool parse_line(const char *line, struct mapping *mapping)
 {
@@ -202,6 +217,7 @@ static void parse_mappings(struct modules *modules, char *text, size_t size)
         if (end - line < MIN_LINE - 1 || !parse_line(line, mapping))
             continue;
         modules->n_mappings++;
+        unescape(line + (mapping->path - line));
         if (mapping->main_stack)
             modules->main_stack_top = mapping->end;
     }

@@ -25,13 +25,19 @@ struct wanted {
     bool is_frame;
 };
 
+/* A symbol table may claim any size, and a file may come from a slow place: reading stops at the deadline. */
+struct symbol_file {
+    int fd;
+    uint64_t deadline;
+};
+
 static bool read_file_at(void *context, uint64_t offset, void *to, size_t size)
 {
-    const int *fd = context;
+    const struct symbol_file *file = context;
     uint8_t *out = to;
 
     while (size > 0) {
-        long n = sys_pread(*fd, out, size, offset);
+        long n = sys_monotonic_nanos() < file->deadline ? sys_pread(file->fd, out, size, offset) : -1;
 
         if (n <= 0)
             return false;
@@ -144,6 +150,7 @@ struct naming {
     struct wanted *wanted;
     struct symbol_query *queries;
     void *buffer;
+    uint64_t deadline;
 };
 
 static int32_t add_symbol(const struct naming *naming, const struct elf_reader *reader,
@@ -216,7 +223,8 @@ static enum module_symbols resolve_tables(const struct naming *naming, const str
 static enum module_symbols resolve_in_file(const struct naming *naming, int fd,
                                            const struct report_module *module, size_t n)
 {
-    struct elf_reader reader = {&fd, read_file_at};
+    struct symbol_file source = {fd, naming->deadline};
+    struct elf_reader reader = {&source, read_file_at};
     struct elf_file file;
     struct stat status;
     enum module_symbols outcome;
@@ -284,6 +292,7 @@ bool names_resolve(struct snapshot *snapshot, const struct modules *modules, str
         .wanted = arena_array(arena, most, sizeof *naming.wanted),
         .queries = arena_array(arena, most, sizeof *naming.queries),
         .buffer = arena_alloc(arena, PASS_BUFFER),
+        .deadline = deadline,
     };
 
     snapshot->symbols = arena_array(arena, most, sizeof *snapshot->symbols);

@@ -303,19 +303,35 @@ static int64_t time_to_wait(const struct server *server, uint64_t now)
     return next > now ? (int64_t)(next - now) : 0;
 }
 
-static long wait_for_work(struct server *server, struct pollfd fds[MAX_CLIENTS + 1])
-{
-    for (size_t i = 0; i < MAX_CLIENTS; i++) {
-        const struct client *client = &server->clients[i];
-        bool reading = client->state == CLIENT_READING, sending = client->state == CLIENT_SENDING;
+/* The program may allow few descriptors, and poll takes no more entries than that: only those in use are
+ * there. */
+struct poll_set {
+    struct pollfd fds[MAX_CLIENTS + 1];
+    struct client *clients[MAX_CLIENTS + 1]; /* NULL: the listener */
+    unsigned n;
+};
 
-        fds[i] = (struct pollfd){.fd = client->state == CLIENT_FREE ? -1 : client->fd,
-                                 .events = (short)(reading   ? POLLIN
-                                                   : sending ? POLLOUT
-                                                             : 0)};
+static void add_to_set(struct poll_set *set, struct client *client, int fd, short events)
+{
+    set->clients[set->n] = client;
+    set->fds[set->n++] = (struct pollfd){.fd = fd, .events = events};
+}
+
+static long wait_for_work(struct server *server, struct poll_set *set)
+{
+    set->n = 0;
+    for (size_t i = 0; i < MAX_CLIENTS; i++) {
+        struct client *client = &server->clients[i];
+
+        if (client->state == CLIENT_READING)
+            add_to_set(set, client, client->fd, POLLIN);
+        else if (client->state != CLIENT_FREE)
+            add_to_set(set, client, client->fd, client->state == CLIENT_SENDING ? POLLOUT : 0);
     }
-    fds[MAX_CLIENTS] = (struct pollfd){.fd = find_place(server) ? server->listener : -1, .events = POLLIN};
-    return sys_poll(fds, MAX_CLIENTS + 1, time_to_wait(server, sys_monotonic_nanos()));
+    /* Last: a new client may get the place of a silent one, which has been served by then. */
+    if (find_place(server))
+        add_to_set(set, NULL, server->listener, POLLIN);
+    return sys_poll(set->fds, set->n, time_to_wait(server, sys_monotonic_nanos()));
 }
 
 static void serve_client(struct server *server, struct client *client, short events)
@@ -331,20 +347,23 @@ static void serve_client(struct server *server, struct client *client, short eve
 void server_run(int listener, const struct config *config)
 {
     static struct server server; /* 9 KiB: not for our small stack; there is one probe thread in a process */
-    struct pollfd fds[MAX_CLIENTS + 1];
+    struct poll_set set;
     long r;
 
     __builtin_memset(&server, 0, sizeof server); /* a fork child finds its parent's clients here */
     server.config = config;
     server.listener = listener;
-    while ((r = wait_for_work(&server, fds)) >= 0 || r == -EINTR) {
+    while ((r = wait_for_work(&server, &set)) >= 0 || r == -EINTR) {
         if (r == -EINTR)
             continue;
-        for (size_t i = 0; i < MAX_CLIENTS; i++)
-            if (fds[i].revents)
-                serve_client(&server, &server.clients[i], fds[i].revents);
-        if (fds[MAX_CLIENTS].revents)
-            accept_client(&server);
+        for (unsigned i = 0; i < set.n; i++) {
+            if (!set.fds[i].revents)
+                continue;
+            if (set.clients[i])
+                serve_client(&server, set.clients[i], set.fds[i].revents);
+            else
+                accept_client(&server);
+        }
         drop_late_clients(&server, sys_monotonic_nanos());
         start_waiting_reports(&server);
     }

@@ -13,7 +13,7 @@
 #define STEP_NANOS UINT64_C(1000000)
 /* Every runnable thread of a moderately crowded machine has had its turn by then: a few slices of 3 to 4 ms.
  */
-#define STEPS 60
+#define WATCH_NANOS UINT64_C(60000000)
 /* The way out of the kernel and into the program takes about one microsecond. */
 #define RAN_NANOS UINT64_C(20000)
 
@@ -50,7 +50,11 @@ static bool slept(const struct capture_session *session, int32_t tid, const stru
 static void wait_for_turns(const struct capture_session *session, struct thread_sample *const *samples,
                            const struct watched *watched, uint32_t n)
 {
-    for (unsigned step = 0; step < STEPS && sys_monotonic_nanos() < session->deadline; step++) {
+    uint64_t end = sys_monotonic_nanos() + WATCH_NANOS;
+
+    if (end > session->deadline)
+        end = session->deadline;
+    while (sys_monotonic_nanos() < end) {
         uint32_t waiting = 0;
 
         sys_sleep(STEP_NANOS);

@@ -91,6 +91,15 @@ Test(modules, lines_are_parsed_whatever_the_size_of_a_read)
     }
 }
 
+Test(modules, a_line_feed_in_a_path_is_one)
+{
+    struct modules modules =
+        load_fake("7ffd0000-7ffd1000 rw-p 00000000 fd:01 17                  /a\\012b\\\\012\\01\n", 4096);
+
+    cr_assert(eq(u32, modules.n_mappings, 1u));
+    cr_assert(eq(str, (char *)modules.mappings[0].path, "/a\nb\\\n\\01"));
+}
+
 Test(modules, a_map_cut_at_any_byte_is_read_in_bounds)
 {
     static const char line[] =
