@@ -181,7 +181,9 @@ Test(signal_backend, more_threads_than_slots)
         struct thread_sample *sample = fixture_sample(fixture, workers[i].tid);
 
         if (sample->capture == CAPTURE_NONE) {
-            cr_expect(eq(int, sample->reason, REASON_NO_ANSWER));
+            /* a crowded machine has not let it run, before the signal or after it */
+            cr_expect(sample->reason == REASON_NO_ANSWER || sample->reason == REASON_NOT_RUN, "reason %d",
+                      sample->reason);
             continue;
         }
         captured++;
