@@ -213,7 +213,9 @@ def starved(t):
     if outcome(first, tid)[0] == "signal":
         print("# the starved thread did answer: the hog got no real-time class here")
     else:
-        equal(outcome(first, tid), ("none", "no_answer"), "the starved thread")
+        # not_run: seen to get no CPU, so no signal was sent at all. An answer that comes late is then only met under
+        # TSan (S36) and in the unit tests of the signal backend.
+        check(outcome(first, tid) in (("none", "not_run"), ("none", "no_answer")), f"the starved thread: {outcome(first, tid)}")
     t.dump(target, status=(0, 1))
     equal(target.step(), "fed", "the scenario's answer")
 
