@@ -71,8 +71,12 @@ char **endpoint_directories(const struct process_facts *facts)
     /* The environment may be unreadable, or overwritten by a program that sets its title there. */
     add_directory(list, &n, getenv("PROBE_DIR"), "");
     add_directory(list, &n, getenv("XDG_RUNTIME_DIR"), "/probe");
-    for (int i = 0; i < 2; i++) { /* real and effective; equal ones are listed once */
-        snprintf(text, sizeof(text), "/tmp/probe-%u", facts->uid[i]);
+    /*
+     * Equal ones are listed once. Root's last: a program that root started and that gave up being root still
+     * listens where it began; who answers there is checked all the same.
+     */
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof(text), "/tmp/probe-%u", i < 2 ? facts->uid[i] : 0);
         add_directory(list, &n, text, "");
     }
     return list;

@@ -188,8 +188,13 @@ int command_show(int argc, char **argv)
     code = printer_open(&show.printer, format, output, color);
     if (code != 0)
         return code;
-    if (!show_file(&show, from) || show.printer.n_printed == 0)
+    if (!show_file(&show, from) || show.printer.n_printed == 0) {
+        fprintf(stderr,
+                "probectl: %s holds no report that can be shown\n"
+                "probectl: it wants what probectl dump -o FILE.jsonl or FILE.json saved\n",
+                argv[1]);
         show.code = EXIT_NOTHING;
+    }
     if (!printer_close(&show.printer))
         show.code = EXIT_NOTHING;
     fclose(from);
