@@ -17,11 +17,13 @@
 #include "agent/text.h"
 #include "agent/nolibc.h"
 
-/* Picked at random: bounds the work that a crowded directory makes; the next agent goes on with the rest. */
+/* Picked at random: bounds the work that a crowded directory makes; `probectl ps` sweeps without a bound. */
 #define MAX_SWEPT 64
 
 #define BACKLOG 16
 #define SUFFIX ".sock"
+#define NAME_SIZE 64 /* two numbers of up to 20 digits */
+#define ATTEMPTS 3   /* somebody swept our socket away before it listened */
 
 /* Opens the socket directory, or -errno: -EPERM when it exists and is not safely ours. */
 static int open_directory(const char *path)
@@ -73,10 +75,14 @@ static bool is_dead_socket(int directory, const char *name)
     return r == -ECONNREFUSED;
 }
 
-/* "<pid>-<starttime>.sock" of a process that is not there any more. */
+/*
+ * "<pid>-<starttime>.sock" of a process that is not there any more, or that name with a dot before it: a
+ * socket that its owner had not got ready. Nobody listens there yet, so it is dead for us even while its
+ * owner in another pid namespace is at it; that owner tries again.
+ */
 static bool is_left_over(int directory, const char *name)
 {
-    const char *cursor = name;
+    const char *cursor = name[0] == '.' ? name + 1 : name;
     uint64_t pid, start, start_now;
 
     if (!text_take_decimal(&cursor, &pid) || *cursor++ != '-' || !text_take_decimal(&cursor, &start) ||
@@ -103,37 +109,67 @@ static void sweep(int directory)
         }
 }
 
-static int listen_in(int directory, const char *name)
+/* Binds the name, whatever lies there: only the program that this one was before exec has the same pid and
+ * start. */
+static long bind_anew(int fd, int directory, const char *name)
 {
     struct sockaddr_un address;
     unsigned size = address_in(directory, name, &address);
-    long fd = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    long r = sys_bind(fd, &address, size);
+
+    if (r != -EADDRINUSE)
+        return r;
+    sys_unlinkat(directory, name, 0);
+    return sys_bind(fd, &address, size);
+}
+
+/*
+ * A socket that is bound and does not listen refuses connections: a client would take it for dead, and
+ * somebody sweeping for left over. So it gets its name when it listens, which also replaces the one of a
+ * program before exec.
+ */
+static long listen_as(int fd, int directory, const char *name)
+{
+    char hidden[NAME_SIZE + 1];
+    struct out out = {.buffer = hidden, .size = sizeof hidden - 1};
     long r;
 
-    if (fd < 0)
-        return (int)fd;
-    /* bind(2) creates the file with the mode of the socket's own inode (net/unix/af_unix.c, unix_bind_bsd).
-     */
-    r = sys_fchmod((int)fd, 0600);
+    out_char(&out, '.');
+    out_text(&out, name);
+    hidden[out.used] = 0;
+    r = bind_anew(fd, directory, hidden);
     if (r == 0)
-        r = sys_bind((int)fd, &address, size);
-    if (r == -EADDRINUSE) {
-        /* Same pid and start time: left by the program that this one was before exec. */
-        sys_unlinkat(directory, name, 0);
-        r = sys_bind((int)fd, &address, size);
-    }
+        r = sys_listen(fd, BACKLOG);
     if (r == 0)
-        r = sys_listen((int)fd, BACKLOG);
-    if (r < 0) {
+        r = sys_renameat(directory, hidden, name);
+    if (r < 0)
+        sys_unlinkat(directory, hidden, 0);
+    return r;
+}
+
+static int open_socket(int directory, const char *name)
+{
+    long fd, r = -ENOENT;
+
+    for (unsigned i = 0; r == -ENOENT && i < ATTEMPTS; i++) {
+        fd = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0)
+            return (int)fd;
+        /* bind(2) creates the file with the mode of the socket's own inode (net/unix/af_unix.c,
+         * unix_bind_bsd). */
+        r = sys_fchmod((int)fd, 0600);
+        if (r == 0)
+            r = listen_as((int)fd, directory, name);
+        if (r == 0)
+            return (int)fd;
         sys_close((int)fd);
-        return (int)r;
     }
-    return (int)fd;
+    return (int)r;
 }
 
 static int open_in(const char *path)
 {
-    char name[64];
+    char name[NAME_SIZE];
     struct out out = {.buffer = name, .size = sizeof name - 1};
     uint64_t start_ticks;
     int directory, fd, r;
@@ -151,7 +187,7 @@ static int open_in(const char *path)
     if (directory < 0)
         return directory;
     sweep(directory);
-    fd = listen_in(directory, name);
+    fd = open_socket(directory, name);
     sys_close(directory);
     return fd;
 }
