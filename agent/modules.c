@@ -188,12 +188,24 @@ static bool begins_image(const struct modules *modules, uint32_t i)
     return false;
 }
 
+/* An image ends where another file's begins at the latest, whatever its program headers claim. */
+static void end_image_at(struct modules *modules, const struct mapping *next)
+{
+    struct report_module *last = &modules->report[modules->n_modules - 1];
+
+    if (last->inode == next->inode && last->device == next->device)
+        return;
+    last->end = modules->unwind[modules->n_modules - 1].end = next->start;
+}
+
 static void find_modules(struct modules *modules, struct memory *memory, struct arena *arena)
 {
     for (uint32_t i = 0; i < modules->n_mappings; i++) {
         struct mapping *mapping = &modules->mappings[i];
         uint32_t n = modules->n_modules;
 
+        if (n > 0 && mapping->start < modules->unwind[n - 1].end && begins_image(modules, i))
+            end_image_at(modules, mapping);
         /* Anonymous memory inside a module's range is its .bss. */
         if (n > 0 && mapping->start < modules->unwind[n - 1].end) {
             mapping->module = (int32_t)n - 1;

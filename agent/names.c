@@ -29,16 +29,24 @@ struct wanted {
 struct symbol_file {
     int fd;
     uint64_t deadline;
+    bool late, failed; /* not all was read, and the file is not to blame */
 };
 
 static bool read_file_at(void *context, uint64_t offset, void *to, size_t size)
 {
-    const struct symbol_file *file = context;
+    struct symbol_file *file = context;
     uint8_t *out = to;
 
     while (size > 0) {
-        long n = sys_monotonic_nanos() < file->deadline ? sys_pread(file->fd, out, size, offset) : -1;
+        long n;
 
+        file->late = sys_monotonic_nanos() >= file->deadline;
+        if (file->late)
+            return false;
+        n = sys_pread(file->fd, out, size, offset);
+        if (n == -EINTR)
+            continue;
+        file->failed = n < 0;
         if (n <= 0)
             return false;
         out += n;
@@ -223,7 +231,7 @@ static enum module_symbols resolve_tables(const struct naming *naming, const str
 static enum module_symbols resolve_in_file(const struct naming *naming, int fd,
                                            const struct report_module *module, size_t n)
 {
-    struct symbol_file source = {fd, naming->deadline};
+    struct symbol_file source = {.fd = fd, .deadline = naming->deadline};
     struct elf_reader reader = {&source, read_file_at};
     struct elf_file file;
     struct stat status;
@@ -231,10 +239,15 @@ static enum module_symbols resolve_in_file(const struct naming *naming, int fd,
 
     if (sys_fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
         return SYMBOLS_UNREADABLE;
-    if (elf_read_file(&reader, &file) != ELF_OK)
-        return SYMBOLS_MALFORMED;
-    outcome = check_identity(module, &file, &status);
-    return outcome == SYMBOLS_TABLE ? resolve_tables(naming, &reader, &file, n) : outcome;
+    outcome = SYMBOLS_MALFORMED;
+    if (elf_read_file(&reader, &file) == ELF_OK) {
+        outcome = check_identity(module, &file, &status);
+        if (outcome == SYMBOLS_TABLE)
+            outcome = resolve_tables(naming, &reader, &file, n);
+    }
+    if (source.late)
+        return SYMBOLS_NOT_LOOKED;
+    return source.failed ? SYMBOLS_UNREADABLE : outcome;
 }
 
 struct image {
@@ -307,9 +320,11 @@ bool names_resolve(struct snapshot *snapshot, const struct modules *modules, str
 
         if (n == 0)
             continue;
-        if (sys_monotonic_nanos() > deadline)
+        if (sys_monotonic_nanos() >= deadline)
             return false;
         snapshot->modules[i].symbols = resolve_module(&naming, memory, &snapshot->modules[i], n);
+        if (snapshot->modules[i].symbols == SYMBOLS_NOT_LOOKED)
+            return false;
     }
     snapshot->frames_resolved = true;
     return true;
