@@ -32,6 +32,7 @@ struct dump {
     struct capture_session session;
     const char *why[MAX_WHY];
     uint64_t started, deadline;
+    bool list_whole; /* every thread is in the snapshot */
 };
 
 static void because(struct dump *dump, const char *sentence)
@@ -80,8 +81,10 @@ static void take_context(void *context, struct thread_sample *sample, const stru
     struct dump *dump = context;
 
     sample->stack = walk_unwind(&dump->walk, raw);
-    if (sample->stack < 0)
+    if (sample->stack < 0) {
+        sample->capture = CAPTURE_NONE;
         sample->reason = REASON_MEMORY;
+    }
 }
 
 /* Who we are among the threads, and how /proc calls them. */
@@ -130,7 +133,8 @@ static void capture(struct dump *dump)
     if (!open_session(dump))
         return;
     r = capture_list(&dump->session, &snapshot->threads, &snapshot->n_threads);
-    if (r < 0)
+    dump->list_whole = r == 0;
+    if (!dump->list_whole)
         because(dump, "the list of threads is not whole: memory or permission");
     if (walk_init(&dump->walk, snapshot, &dump->modules, &dump->memory, dump->arena, snapshot->n_threads) < 0)
         because(dump, "the agent's memory is too small for this program: stacks are missing");
@@ -154,7 +158,7 @@ static void count(struct dump *dump)
 {
     struct snapshot *snapshot = &dump->snapshot;
 
-    snapshot->complete = snapshot->n_threads > 0 && !snapshot_partial(snapshot);
+    snapshot->complete = dump->list_whole && snapshot->n_threads > 0 && !snapshot_partial(snapshot);
     for (uint32_t i = 0; i < snapshot->n_threads; i++) {
         const struct thread_sample *thread = &snapshot->threads[i];
 
@@ -252,10 +256,12 @@ static void take_dump(struct dump *dump)
     struct out *out = dump->sink->out;
 
     describe_process(dump);
+    encode_process(out, &dump->snapshot.process);
+    stage_done(dump);
+
     load_modules(dump);
     capture(dump);
     count(dump);
-    encode_process(out, &dump->snapshot.process);
     for (uint32_t i = 0; i < dump->snapshot.n_modules; i++)
         encode_module(out, &dump->snapshot, i);
     encode_raw_stage(dump);

@@ -161,6 +161,13 @@ static enum look fail(struct thread_sample *sample, enum capture_reason reason)
     return LOOK_DONE;
 }
 
+/* It ran meanwhile: nothing of this look may stay in the sample. */
+static enum look moved(struct thread_sample *sample)
+{
+    *sample = (struct thread_sample){.os_tid = sample->os_tid, .state = '?', .stack = -1};
+    return LOOK_MOVED;
+}
+
 static enum look attempt(struct task *task, const struct capture_session *session,
                          struct thread_sample *sample)
 {
@@ -194,17 +201,11 @@ static enum look attempt(struct task *task, const struct capture_session *sessio
     copy_stack(session, &raw, line.sp, copy_end(session, sample->os_tid, line.sp));
     read_lock_word(session, &line, &sample->lock_word);
     if (!unmoved(task, &line, &before))
-        return LOOK_MOVED;
+        return moved(sample);
 
     fill_sample(sample, &line, &raw);
     session->take(session->take_context, sample, &raw);
-    if (live_used && !unmoved(task, &line, &before)) {
-        sample->capture = CAPTURE_NONE;
-        sample->stable = false;
-        sample->stack = -1;
-        return LOOK_MOVED;
-    }
-    return LOOK_DONE;
+    return live_used && !unmoved(task, &line, &before) ? moved(sample) : LOOK_DONE;
 }
 
 static void capture_one(struct capture_session *session, struct thread_sample *sample)
