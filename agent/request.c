@@ -89,5 +89,5 @@ const char *request_parse(struct request *ret, char *line, const struct config *
 bool request_same(const struct request *a, const struct request *b)
 {
     return a->verb == b->verb && a->mode == b->mode && a->symbols == b->symbols &&
-           a->all_arguments == b->all_arguments;
+           a->all_arguments == b->all_arguments && a->timeout_nanos == b->timeout_nanos;
 }

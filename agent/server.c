@@ -8,14 +8,15 @@
 
 #include <fcntl.h>
 #include <linux/errno.h>
-#include <linux/mman.h>
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "agent/alive.h"
 #include "agent/credentials.h"
 #include "agent/dump.h"
 #include "agent/endpoint.h"
 #include "agent/report/encode.h"
+#include "agent/reserve.h"
 #include "agent/sys.h"
 #include "agent/text.h"
 #include "agent/nolibc.h"
@@ -26,12 +27,18 @@
 #define MAX_CLIENTS 16
 #define REQUEST_DEADLINE (2 * NANOS_PER_SECOND)  /* to send the request line */
 #define PROGRESS_DEADLINE (5 * NANOS_PER_SECOND) /* to take the next bytes of a report */
+#define TOTAL_DEADLINE (60 * NANOS_PER_SECOND)   /* to take a whole report, a byte now and then */
+
+/* Where connections cannot be taken (no descriptor left, a sandbox), the next attempt waits, longer each
+ * time. */
+#define SHORTEST_REST NANOS_PER_SECOND
+#define LONGEST_REST (64 * NANOS_PER_SECOND)
 
 /* DESIGN: 64 MiB in all for 10,000 threads. Both are address space until touched, and given back after use.
  */
 #define ARENA_SIZE ((size_t)32 * 1024 * 1024)
 #define REPORT_SIZE ((size_t)16 * 1024 * 1024)
-#define SMALLEST_MAPPING ((size_t)1024 * 1024)
+#define SMALLEST_SIZE ((size_t)1024 * 1024)
 
 /* Two reports: the next one can be taken while a slow client still reads the last. */
 #define MAX_REPORTS 2
@@ -47,7 +54,8 @@ struct client {
     enum client_state state;
     int fd;
     uint64_t deadline;
-    size_t used; /* bytes of line */
+    uint64_t last_deadline; /* of its report, whatever progress it makes */
+    size_t used;            /* bytes of line */
     char line[REQUEST_MAX];
     struct request request;
     struct report *report;
@@ -62,28 +70,12 @@ struct report {
 struct server {
     const struct config *config;
     int listener;
+    int watched;          /* see alive.h */
+    uint64_t rest;        /* 0: connections can be taken */
+    uint64_t rests_until; /* the listener is not looked at before */
     struct client clients[MAX_CLIENTS];
     struct report reports[MAX_REPORTS];
 };
-
-/* The largest mapping up to size that the program's limits allow; NULL if not even the smallest one. */
-static void *map_up_to(size_t *size)
-{
-    for (; *size >= SMALLEST_MAPPING; *size /= 2) {
-        long address = sys_mmap(*size, PROT_READ | PROT_WRITE, MAP_NORESERVE);
-
-        if (address >= 0 || address < -4095) {
-            void *memory = (void *)(uintptr_t)address;
-
-            /* In a fork child the memory of the parent's dump is of no use; huge pages would be mostly empty.
-             */
-            sys_madvise(memory, *size, MADV_DONTFORK);
-            sys_madvise(memory, *size, MADV_NOHUGEPAGE);
-            return memory;
-        }
-    }
-    return NULL;
-}
 
 static void release_report(struct server *server, struct report *report)
 {
@@ -106,6 +98,13 @@ static void drop_client(struct server *server, struct client *client)
         release_report(server, report);
 }
 
+static void set_progress_deadline(struct client *client)
+{
+    uint64_t next = sys_monotonic_nanos() + PROGRESS_DEADLINE;
+
+    client->deadline = next < client->last_deadline ? next : client->last_deadline;
+}
+
 /* Sends what the client's socket takes at once. A client that has everything, or is gone, is dropped. */
 static void send_ready(struct server *server, struct client *client)
 {
@@ -124,7 +123,7 @@ static void send_ready(struct server *server, struct client *client)
             return;
         }
         client->sent += (size_t)n;
-        client->deadline = sys_monotonic_nanos() + PROGRESS_DEADLINE;
+        set_progress_deadline(client);
     }
     if (report->whole)
         drop_client(server, client);
@@ -144,11 +143,31 @@ static void refuse(struct server *server, struct client *client, const char *cod
     drop_client(server, client);
 }
 
+/* The line is whole. Credentials first: whom we serve depends on who the program is by now. */
+static void take_request(struct server *server, struct client *client)
+{
+    const char *complaint;
+
+    if (credentials_follow() < 0) {
+        refuse(server, client, "credentials",
+               "the program changed its user or groups, and the agent's thread cannot follow");
+        return;
+    }
+    if (!endpoint_peer_allowed(client->fd)) {
+        drop_client(server, client);
+        return;
+    }
+    complaint = request_parse(&client->request, client->line, server->config);
+    if (complaint)
+        refuse(server, client, "bad_request", complaint);
+    else
+        client->state = CLIENT_WAITING;
+}
+
 static void read_request(struct server *server, struct client *client)
 {
     long n =
         sys_recv(client->fd, client->line + client->used, sizeof client->line - client->used, MSG_DONTWAIT);
-    const char *complaint;
 
     if (n == -EAGAIN || n == -EINTR)
         return;
@@ -163,11 +182,7 @@ static void read_request(struct server *server, struct client *client)
         }
         if (client->line[i] == '\n') {
             client->line[i] = 0;
-            complaint = request_parse(&client->request, client->line, server->config);
-            if (complaint)
-                refuse(server, client, "bad_request", complaint);
-            else
-                client->state = CLIENT_WAITING;
+            take_request(server, client);
             return;
         }
     }
@@ -192,6 +207,16 @@ static struct client *find_place(struct server *server)
     return silent;
 }
 
+/* The connection stays in the backlog, and poll would report it at once again: for ever, where a sandbox
+ * refuses. */
+static void rest(struct server *server)
+{
+    server->rest = server->rest ? server->rest * 2 : SHORTEST_REST;
+    if (server->rest > LONGEST_REST)
+        server->rest = LONGEST_REST;
+    server->rests_until = sys_monotonic_nanos() + server->rest;
+}
+
 static void accept_client(struct server *server)
 {
     struct client *place = find_place(server);
@@ -200,16 +225,17 @@ static void accept_client(struct server *server)
     if (!place)
         return;
     fd = sys_accept(server->listener, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0)
+    if (fd == -EAGAIN || fd == -EINTR || fd == -ECONNABORTED)
         return;
-    if (credentials_follow() < 0 || !endpoint_peer_allowed((int)fd)) {
-        sys_close((int)fd);
+    if (fd < 0) {
+        rest(server);
         return;
     }
+    server->rest = 0;
     if (place->state != CLIENT_FREE)
         drop_client(server, place);
-    place->state = CLIENT_READING;
     place->fd = (int)fd;
+    place->state = CLIENT_READING;
     place->deadline = sys_monotonic_nanos() + REQUEST_DEADLINE;
 }
 
@@ -236,7 +262,8 @@ static void assign(struct server *server, const struct request *request, struct 
         if (client->state == CLIENT_WAITING && request_same(&client->request, request)) {
             client->state = CLIENT_SENDING;
             client->report = report;
-            client->deadline = sys_monotonic_nanos() + PROGRESS_DEADLINE;
+            client->last_deadline = sys_monotonic_nanos() + TOTAL_DEADLINE;
+            set_progress_deadline(client);
         }
     }
 }
@@ -246,11 +273,11 @@ static void start_report(struct server *server, struct client *first, struct rep
     struct stage stage = {server, report};
     struct dump_sink sink = {&report->out, send_stage, &stage};
     struct request request = first->request;
-    struct arena arena = {.size = ARENA_SIZE};
+    struct arena arena = {0};
 
-    report->out = (struct out){.size = REPORT_SIZE};
-    report->out.buffer = map_up_to(&report->out.size);
-    arena.base = map_up_to(&arena.size);
+    report->out = (struct out){0};
+    report->out.buffer = reserve_memory(REPORT_SIZE, SMALLEST_SIZE, &report->out.size);
+    arena.base = reserve_memory(ARENA_SIZE, SMALLEST_SIZE, &arena.size);
     if (!report->out.buffer || !arena.base) {
         if (report->out.buffer)
             sys_munmap(report->out.buffer, report->out.size);
@@ -287,10 +314,15 @@ static void drop_late_clients(struct server *server, uint64_t now)
     }
 }
 
+static bool is_resting(const struct server *server, uint64_t now)
+{
+    return server->rest && now < server->rests_until;
+}
+
 /* Without clients: -1, for ever. The probe thread never wakes by itself. */
 static int64_t time_to_wait(const struct server *server, uint64_t now)
 {
-    uint64_t next = UINT64_MAX;
+    uint64_t next = is_resting(server, now) ? server->rests_until : UINT64_MAX;
 
     for (size_t i = 0; i < MAX_CLIENTS; i++) {
         const struct client *client = &server->clients[i];
@@ -306,8 +338,8 @@ static int64_t time_to_wait(const struct server *server, uint64_t now)
 /* The program may allow few descriptors, and poll takes no more entries than that: only those in use are
  * there. */
 struct poll_set {
-    struct pollfd fds[MAX_CLIENTS + 1];
-    struct client *clients[MAX_CLIENTS + 1]; /* NULL: the listener */
+    struct pollfd fds[MAX_CLIENTS + 2];
+    struct client *clients[MAX_CLIENTS + 2]; /* NULL: the listener, or the watched thread */
     unsigned n;
 };
 
@@ -319,7 +351,11 @@ static void add_to_set(struct poll_set *set, struct client *client, int fd, shor
 
 static long wait_for_work(struct server *server, struct poll_set *set)
 {
+    uint64_t now = sys_monotonic_nanos();
+
     set->n = 0;
+    if (server->watched >= 0)
+        add_to_set(set, NULL, server->watched, POLLIN);
     for (size_t i = 0; i < MAX_CLIENTS; i++) {
         struct client *client = &server->clients[i];
 
@@ -329,9 +365,9 @@ static long wait_for_work(struct server *server, struct poll_set *set)
             add_to_set(set, client, client->fd, client->state == CLIENT_SENDING ? POLLOUT : 0);
     }
     /* Last: a new client may get the place of a silent one, which has been served by then. */
-    if (find_place(server))
+    if (!is_resting(server, now) && find_place(server))
         add_to_set(set, NULL, server->listener, POLLIN);
-    return sys_poll(set->fds, set->n, time_to_wait(server, sys_monotonic_nanos()));
+    return sys_poll(set->fds, set->n, time_to_wait(server, now));
 }
 
 static void serve_client(struct server *server, struct client *client, short events)
@@ -344,6 +380,16 @@ static void serve_client(struct server *server, struct client *client, short eve
         send_ready(server, client);
 }
 
+static void serve(struct server *server, const struct poll_set *set, unsigned i)
+{
+    if (set->clients[i])
+        serve_client(server, set->clients[i], set->fds[i].revents);
+    else if (set->fds[i].fd == server->listener)
+        accept_client(server);
+    else
+        server->watched = alive_watch_next(server->watched);
+}
+
 void server_run(int listener, const struct config *config)
 {
     static struct server server; /* 9 KiB: not for our small stack; there is one probe thread in a process */
@@ -353,17 +399,11 @@ void server_run(int listener, const struct config *config)
     __builtin_memset(&server, 0, sizeof server); /* a fork child finds its parent's clients here */
     server.config = config;
     server.listener = listener;
-    while ((r = wait_for_work(&server, &set)) >= 0 || r == -EINTR) {
-        if (r == -EINTR)
-            continue;
-        for (unsigned i = 0; i < set.n; i++) {
-            if (!set.fds[i].revents)
-                continue;
-            if (set.clients[i])
-                serve_client(&server, set.clients[i], set.fds[i].revents);
-            else
-                accept_client(&server);
-        }
+    server.watched = alive_watch();
+    while (server.watched != ALIVE_NOBODY && ((r = wait_for_work(&server, &set)) >= 0 || r == -EINTR)) {
+        for (unsigned i = 0; r > 0 && i < set.n; i++)
+            if (set.fds[i].revents)
+                serve(&server, &set, i);
         drop_late_clients(&server, sys_monotonic_nanos());
         start_waiting_reports(&server);
     }

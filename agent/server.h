@@ -12,7 +12,10 @@
 
 #include "agent/config.h"
 
-/* Waits for clients of listening descriptor @listener for ever; returns only when waiting itself fails. */
+/*
+ * server_run() - serve the clients of a listening descriptor
+ * Returns when the program has no thread left (alive.h), or when waiting itself fails.
+ */
 void server_run(int listener, const struct config *config);
 
 #endif

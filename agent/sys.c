@@ -8,6 +8,7 @@
 #include <asm/unistd.h>
 #include <linux/mman.h>
 #include <linux/prctl.h>
+#include <linux/resource.h>
 #include <linux/time.h>
 
 #include "agent/backends/x86_64/syscall.h"
@@ -86,6 +87,11 @@ long sys_mkdirat(int directory, const char *path, unsigned mode)
     return call(__NR_mkdirat, directory, P(path), mode, 0, 0, 0);
 }
 
+long sys_renameat(int directory, const char *from, const char *to)
+{
+    return call(__NR_renameat, directory, P(from), directory, P(to), 0, 0);
+}
+
 long sys_unlinkat(int directory, const char *path, int flags)
 {
     return call(__NR_unlinkat, directory, P(path), flags, 0, 0, 0);
@@ -99,11 +105,6 @@ long sys_fchmod(int fd, unsigned mode)
 long sys_close_range(unsigned first, unsigned last, unsigned flags)
 {
     return call(__NR_close_range, first, last, flags, 0, 0, 0);
-}
-
-long sys_unshare(int flags)
-{
-    return call(__NR_unshare, flags, 0, 0, 0, 0, 0);
 }
 
 long sys_socket(int domain, int type, int protocol)
@@ -202,6 +203,15 @@ long sys_process_vm_readv(int pid, const struct iovec *local, unsigned n_local, 
                           unsigned n_remote)
 {
     return call(__NR_process_vm_readv, pid, P(local), n_local, P(remote), n_remote, 0);
+}
+
+uint64_t sys_address_space_limit(void)
+{
+    struct {
+        uint64_t soft, hard; /* struct rlimit64, linux/resource.h */
+    } limit;
+
+    return call(__NR_prlimit64, 0, RLIMIT_AS, 0, P(&limit), 0, 0) == 0 ? limit.soft : UINT64_MAX;
 }
 
 long sys_setgroups(size_t n, const uint32_t *groups)
@@ -313,6 +323,11 @@ long sys_sigaction(int signal, const struct sys_sigaction *action, struct sys_si
 long sys_tgsigqueueinfo(int32_t tgid, int32_t tid, int signal, const void *siginfo)
 {
     return call(__NR_rt_tgsigqueueinfo, tgid, tid, signal, P(siginfo), 0, 0);
+}
+
+long sys_pidfd_open(int32_t tid, unsigned flags)
+{
+    return call(__NR_pidfd_open, tid, flags, 0, 0, 0, 0);
 }
 
 long sys_get_robust_list(int32_t tid, uint64_t *ret_head, size_t *ret_size)

@@ -42,10 +42,10 @@ long sys_readlinkat(int directory, const char *path, char *to, size_t size);
 long sys_fstat(int fd, void *ret_stat /* struct stat */);
 long sys_fstatat(int directory, const char *path, void *ret_stat, int flags);
 long sys_mkdirat(int directory, const char *path, unsigned mode);
+long sys_renameat(int directory, const char *from, const char *to); /* both in the one directory */
 long sys_unlinkat(int directory, const char *path, int flags);
 long sys_fchmod(int fd, unsigned mode);
 long sys_close_range(unsigned first, unsigned last, unsigned flags);
-long sys_unshare(int flags);
 
 /* Sockets and waiting */
 long sys_socket(int domain, int type, int protocol);
@@ -69,6 +69,9 @@ long sys_madvise(void *address, size_t size, int advice);
 long sys_mincore(void *address, size_t size, uint8_t *ret_resident);
 long sys_process_vm_readv(int pid, const struct iovec *local, unsigned n_local, const struct iovec *remote,
                           unsigned n_remote);
+
+/* RLIMIT_AS of the process in bytes; UINT64_MAX: no limit, or not known */
+uint64_t sys_address_space_limit(void);
 
 /* Credentials of the calling thread only: the kernel knows no others. The structures are
  * linux/capability.h's. */
@@ -103,6 +106,7 @@ __attribute__((noreturn)) void sys_exit_thread(int status);
 long sys_sigprocmask(int how, const uint64_t *set, uint64_t *ret_old);
 long sys_sigaction(int signal, const struct sys_sigaction *action, struct sys_sigaction *ret_old);
 long sys_tgsigqueueinfo(int32_t tgid, int32_t tid, int signal, const void *siginfo);
+long sys_pidfd_open(int32_t tid, unsigned flags);
 long sys_get_robust_list(int32_t tid, uint64_t *ret_head, size_t *ret_size);
 long sys_set_name(const char *name);
 

@@ -88,6 +88,7 @@ int thread_start(const struct config *config)
     static const uint64_t all = ~UINT64_C(0);
     unsigned long flags = THREAD_FLAGS;
     uint64_t before;
+    bool can_unshare;
     long r;
 
     birth.config = config;
@@ -95,11 +96,14 @@ int thread_start(const struct config *config)
         return (int)r;
 
     /* No such descriptor exists, so this asks only whether the call does. */
-    birth.table_shared = sys_close_range(~0u, ~0u, 0) == 0;
-    if (birth.table_shared)
+    can_unshare = sys_close_range(~0u, ~0u, 0) == 0;
+    if (can_unshare)
         flags |= CLONE_FILES;
     if (config->under_valgrind)
         flags = VALGRIND_FLAGS;
+    birth.table_shared = flags & CLONE_FILES;
+    if (birth.table_shared && !can_unshare) /* emptying the table would close the program's own descriptors */
+        return -ENOSYS;
 
     /* The thread inherits the mask, so no signal of the program ever finds it; 64 raw bits, libc's own two
      * included. */

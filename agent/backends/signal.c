@@ -17,6 +17,7 @@
 #include "agent/backends/signal_handler.h"
 #include "agent/backends/slot.h"
 #include "agent/backends/x86_64/restorer.h"
+#include "agent/reserve.h"
 #include "agent/sys.h"
 
 #include "agent/nolibc.h"
@@ -81,12 +82,18 @@ static void *disposition(int number)
     return sys_sigaction(number, NULL, &action) < 0 ? (void *)SIG_ERR : action.handler;
 }
 
-/* The highest real-time signal nobody handles: programs count up from SIGRTMIN. */
+/*
+ * The highest real-time signal nobody handles: programs count up from SIGRTMIN. What has our handler is ours
+ * already: a fork child inherits it, and would take one more number in every generation.
+ */
 static int pick_number(int highest)
 {
-    for (int number = highest; number > 33; number--)
-        if (disposition(number) == (void *)SIG_DFL)
+    for (int number = highest; number > 33; number--) {
+        const void *current = disposition(number);
+
+        if (current == (void *)SIG_DFL || current == handler)
             return number;
+    }
     return 0;
 }
 
@@ -101,6 +108,7 @@ void signal_backend_init(int requested_signal)
 static void prepare(void)
 {
     state.ready = true;
+    state.bytes = NULL; /* of a fork's parent: not inherited */
     state.number = state.requested ? state.requested : pick_number(SIGNALS);
     /* In a fork child no thread is left that could answer the parent's signals. */
     for (unsigned i = 0; i < SLOT_COUNT; i++) {
@@ -523,17 +531,14 @@ static void collect(struct capture_session *session, struct batch *batch, const 
     batch->n = 0;
 }
 
+/* Never freed: a handler may come late. */
 static bool map_slots(void)
 {
-    long address;
+    size_t size = SLOT_COUNT * SNAPSHOT_MAX_STACK;
 
-    if (state.bytes)
-        return true;
-    address = sys_mmap(SLOT_COUNT * SNAPSHOT_MAX_STACK, PROT_READ | PROT_WRITE, MAP_NORESERVE);
-    if (address < 0)
-        return false;
-    state.bytes = (uint8_t *)(uintptr_t)address; /* NOLINT: never freed, a handler may come late */
-    return true;
+    if (!state.bytes)
+        state.bytes = reserve_memory(size, size, &size);
+    return state.bytes;
 }
 
 static void give_reason(struct thread_sample **samples, uint32_t n, enum capture_reason reason)

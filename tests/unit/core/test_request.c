@@ -67,7 +67,7 @@ Test(request, only_equal_requests_share_a_report)
 
     parse("dump", &a);
     parse("dump timeout=100", &b);
-    cr_expect(request_same(&a, &b), "the time limit does not change the content");
+    cr_expect(not(request_same(&a, &b)), "less time can mean less content");
     parse("dump capture=passive", &b);
     cr_expect(not(request_same(&a, &b)));
     parse("dump args=1", &b);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * See alive.h. A descriptor costs nothing while nothing happens; looking now and then would wake the thread
+ * up. Zone: probe thread.
+ */
+#include "agent/alive.h"
+
+#include <fcntl.h>
+#include <linux/errno.h>
+#include <stdbool.h>
+
+#include "agent/process.h"
+#include "agent/procfs.h"
+#include "agent/sys.h"
+#include "agent/nolibc.h"
+
+#define PIDFD_THREAD O_EXCL /* linux/pidfd.h since 6.9; EINVAL before */
+#define ATTEMPTS 16
+
+static bool lives(int task_fd, int32_t tid)
+{
+    char path[PROCFS_PATH_MAX], line[PROCFS_LINE_MAX];
+    struct procfs_stat stat_line;
+    long n;
+
+    procfs_task_path(path, tid, "stat");
+    n = process_read_file(task_fd, path, line, sizeof line);
+    return n > 0 && procfs_parse_stat(line, (size_t)n, &stat_line) && stat_line.state != 'Z' &&
+           stat_line.state != 'X' && !(stat_line.flags & (PROCFS_FLAG_IO_WORKER | PROCFS_FLAG_KTHREAD));
+}
+
+/* A living thread that is not ours, 0 if there is none. */
+static int32_t find_living(int task_fd, int32_t own)
+{
+    _Alignas(struct sys_dirent) char buffer[1024];
+    long n;
+
+    while ((n = sys_getdents(task_fd, buffer, sizeof buffer)) > 0)
+        for (long at = 0; at < n;) {
+            const struct sys_dirent *entry = (const void *)(buffer + at);
+            int32_t tid = procfs_parse_tid(entry->name);
+
+            at += entry->length;
+            if (tid > 0 && tid != own && lives(task_fd, tid))
+                return tid;
+        }
+    return n < 0 ? (int32_t)n : 0;
+}
+
+int alive_watch(void)
+{
+    long fd = sys_pidfd_open(sys_getpid(), PIDFD_THREAD);
+
+    return fd < 0 ? ALIVE_UNWATCHED : (int)fd;
+}
+
+/* Where /proc numbers threads differently, it cannot say whom to watch. */
+static int32_t find_other(void)
+{
+    int32_t proc_pid, own, tid;
+    long task_fd;
+
+    if (process_proc_ids(&proc_pid, &own) < 0 || own != sys_gettid())
+        return -ENOENT;
+    task_fd = sys_openat(AT_FDCWD, "/proc/thread-self/..", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (task_fd < 0)
+        return (int32_t)task_fd;
+    tid = find_living((int)task_fd, own);
+    sys_close((int)task_fd);
+    return tid;
+}
+
+int alive_watch_next(int fd)
+{
+    long next = -ESRCH;
+
+    sys_close(fd);
+    /* Whom we found may end before we watch it. */
+    for (unsigned i = 0; next == -ESRCH && i < ATTEMPTS; i++) {
+        int32_t tid = find_other();
+
+        if (tid == 0)
+            return ALIVE_NOBODY;
+        next = tid > 0 ? sys_pidfd_open(tid, PIDFD_THREAD) : tid;
+    }
+    return next < 0 ? ALIVE_UNWATCHED : (int)next;
+}
