@@ -14,17 +14,20 @@
 
 enum { MEM_NOT_TRIED = -1, MEM_REFUSED = -2 };
 
+static bool open_file(struct memory *memory)
+{
+    if (memory->mem_fd == MEM_NOT_TRIED) {
+        long fd = sys_openat(AT_FDCWD, "/proc/thread-self/mem", O_RDONLY | O_CLOEXEC, 0);
+
+        memory->mem_fd = fd < 0 ? MEM_REFUSED : (int)fd;
+    }
+    return memory->mem_fd != MEM_REFUSED;
+}
+
 static size_t read_through_file(struct memory *memory, uint64_t address, void *to, size_t size)
 {
-    long n;
+    long n = open_file(memory) ? sys_pread(memory->mem_fd, to, size, address) : 0;
 
-    if (memory->mem_fd == MEM_NOT_TRIED) {
-        n = sys_openat(AT_FDCWD, "/proc/thread-self/mem", O_RDONLY | O_CLOEXEC, 0);
-        memory->mem_fd = n < 0 ? MEM_REFUSED : (int)n;
-    }
-    if (memory->mem_fd == MEM_REFUSED)
-        return 0;
-    n = sys_pread(memory->mem_fd, to, size, address);
     return n > 0 ? (size_t)n : 0;
 }
 
@@ -37,7 +40,7 @@ size_t memory_read(struct memory *memory, uint64_t address, void *to, size_t siz
     /* The kernel checks the range itself; only its wrap-around is ours to refuse. */
     if (size == 0 || address + size < address)
         return 0;
-    if (memory->vm_refused)
+    if (memory->vm_refused || (memory->file_first && open_file(memory)))
         return read_through_file(memory, address, to, size);
 
     n = sys_process_vm_readv(memory->pid, &local, 1, &remote, 1);

@@ -244,6 +244,11 @@ long sys_get_dumpable(void)
     return call(__NR_prctl, PR_GET_DUMPABLE, 0, 0, 0, 0, 0);
 }
 
+long sys_get_seccomp(void)
+{
+    return call(__NR_prctl, PR_GET_SECCOMP, 0, 0, 0, 0, 0);
+}
+
 long sys_set_dumpable(unsigned long dumpable)
 {
     return call(__NR_prctl, PR_SET_DUMPABLE, (long)dumpable, 0, 0, 0, 0);

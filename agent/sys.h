@@ -81,6 +81,7 @@ long sys_setresgid(uint32_t real, uint32_t effective, uint32_t saved);
 long sys_capget(void *header, void *data);
 long sys_capset(void *header, const void *data);
 long sys_get_dumpable(void);
+long sys_get_seccomp(void); /* 0: no filter, as far as a filter lets us know */
 long sys_set_dumpable(unsigned long dumpable);
 
 /* Identity, time */

@@ -233,7 +233,8 @@ static uint64_t readable_low(const struct capture_session *session, const struct
     if (end - low > CAPTURE_TEXT * PAGE)
         low = end - CAPTURE_TEXT * PAGE;
     *ret_bounded = true;
-    if (sys_mincore((void *)(uintptr_t)low, end - low, resident) < 0)
+    /* systemd's @system-service lacks mincore, and its filters kill unless told otherwise. */
+    if (state.own_seccomp || sys_mincore((void *)(uintptr_t)low, end - low, resident) < 0)
         for (uint64_t i = 0; i < (end - low) / PAGE; i++)
             resident[i] = 0;
     for (at = end; at > low; at -= PAGE) {

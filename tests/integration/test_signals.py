@@ -57,6 +57,17 @@ def one_free_signal(t):
     target.release()
 
 
+@test("a filter that kills for unusual calls: the program outlives its dumps, and they are whole", "S80", docker=False)
+def killing_filter(t):
+    target = t.spawn("rt_taken", launch=["-s"], free=1)
+    spinner = thread_of(target, "spinner")
+    dump = t.dump(target)
+    equal(outcome(dump, spinner), ("signal", None), "the running thread")
+    expect_chain(dump, spinner, target.chains[spinner], t.target_dir)
+    t.dump(target, status=(0, 1))
+    target.release()
+
+
 @test("all signals blocked: the sleeper's stack is whole, the runner is named at once", "S32")
 def all_blocked(t):
     target = t.spawn("sig_blocked")

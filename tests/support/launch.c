@@ -4,11 +4,12 @@
  * stray descriptors; with its environment, limits and user set here, so that no preload touches the test's
  * own processes.
  *
- *   launch [-d] [-k] [-p PID] [-r FD] [-u UID] [-l LIMIT=VALUE]... [-e NAME=VALUE]... -- program
+ *   launch [-d] [-k] [-s] [-p PID] [-r FD] [-u UID] [-l LIMIT=VALUE]... [-e NAME=VALUE]... -- program
  * [argument...]
  *
  *   -d  under the limits of an unprivileged container (docker_like.c)
  *   -k  keep all descriptors
+ *   -s  under a filter that kills for unusual system calls (kill_filter.c)
  *   -p  the parent: when it is already gone, nothing is started
  *   -r  this descriptor becomes 3
  *   -l  nproc, as, memlock, stack, nofile or sigpending; soft and hard
@@ -25,6 +26,7 @@
 #include <unistd.h>
 
 #include "tests/support/docker_like.h"
+#include "tests/support/kill_filter.h"
 
 static void die(const char *what)
 {
@@ -58,16 +60,19 @@ static void set_limit(char *text)
 
 int main(int argc, char **argv)
 {
-    int option, docker = 0, keep = 0, ready = -1;
+    int option, docker = 0, keep = 0, kills = 0, ready = -1;
     pid_t parent = getppid();
 
-    while ((option = getopt(argc, argv, "+dkp:r:u:l:e:")) != -1) {
+    while ((option = getopt(argc, argv, "+dksp:r:u:l:e:")) != -1) {
         switch (option) {
         case 'd':
             docker = 1;
             break;
         case 'k':
             keep = 1;
+            break;
+        case 's':
+            kills = 1;
             break;
         case 'p':
             parent = (pid_t)atoi(optarg);
@@ -107,6 +112,8 @@ int main(int argc, char **argv)
             close((int)fd);
     if (docker && docker_like_apply() < 0)
         die("container limits");
+    if (kills && kill_filter_apply() < 0)
+        die("filter");
     execvp(argv[optind], argv + optind);
     die(argv[optind]);
 }

@@ -68,6 +68,45 @@ Test(memory, same_answers_through_the_file_when_the_call_is_refused)
     }
 }
 
+static int vm_reads;
+
+static bool count_vm_reads(long number, const long args[6], long *ret_result)
+{
+    vm_reads += number == SYS_process_vm_readv;
+    return false;
+}
+
+/* No other call is needed that a sandbox might kill for. */
+Test(memory, a_sandbox_sees_reads_of_a_file_only)
+{
+    struct memory memory = own_memory(NULL);
+    uint8_t *pages = two_pages_one_readable(), to[16];
+
+    memory.file_first = true;
+    sys_hook = count_vm_reads;
+    cr_expect(eq(sz, memory_read(&memory, (uintptr_t)pages, to, 16), 16ul));
+    cr_expect(eq(sz, memory_read(&memory, (uintptr_t)pages + 4096, to, 8), 0ul));
+    cr_expect(eq(int, vm_reads, 0));
+    sys_hook = NULL;
+}
+
+static bool refuse_files(long number, const long args[6], long *ret_result)
+{
+    *ret_result = -EACCES;
+    return number == SYS_openat;
+}
+
+Test(memory, a_sandbox_that_hides_the_file_is_read_by_the_call)
+{
+    struct memory memory = own_memory(NULL);
+    uint8_t *pages = two_pages_one_readable(), to[16];
+
+    memory.file_first = true;
+    sys_hook = refuse_files;
+    cr_expect(eq(sz, memory_read(&memory, (uintptr_t)pages, to, 16), 16ul));
+    sys_hook = NULL;
+}
+
 static bool refuse_everything(long number, const long args[6], long *ret_result)
 {
     *ret_result = -EPERM;
