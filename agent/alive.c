@@ -12,6 +12,7 @@
 #include "agent/process.h"
 #include "agent/procfs.h"
 #include "agent/sys.h"
+#include "agent/text.h"
 #include "agent/nolibc.h"
 
 #define PIDFD_THREAD O_EXCL /* linux/pidfd.h since 6.9; EINVAL before */
@@ -84,4 +85,32 @@ int alive_watch_next(int fd)
         next = tid > 0 ? sys_pidfd_open(tid, PIDFD_THREAD) : tid;
     }
     return next < 0 ? ALIVE_UNWATCHED : (int)next;
+}
+
+bool alive_anybody(void)
+{
+    return find_other() != 0;
+}
+
+/* exit_code, the last field of stat (proc(5), field 52): status << 8 or the number of a signal. */
+static uint64_t leader_exit_code(void)
+{
+    char line[PROCFS_LINE_MAX];
+    long n = process_read_file(AT_FDCWD, "/proc/thread-self/../../stat", line, sizeof line);
+    const char *cursor;
+    uint64_t code = 0;
+
+    while (n > 0 && (line[n - 1] < '0' || line[n - 1] > '9'))
+        n--;
+    while (n > 0 && line[n - 1] >= '0' && line[n - 1] <= '9')
+        n--;
+    cursor = &line[n > 0 ? n : 0];
+    return n > 0 && text_take_decimal(&cursor, &code) ? code : 0;
+}
+
+int alive_exit_status(void)
+{
+    uint64_t code = alive_anybody() ? 0 : leader_exit_code();
+
+    return (int)(code & 127 ? 128 + (code & 127) : code >> 8 & 255);
 }

@@ -148,6 +148,12 @@ static void take_request(struct server *server, struct client *client)
 {
     const char *complaint;
 
+    if (!alive_anybody()) {
+        refuse(server, client, "ended",
+               "the program's threads have ended; now the agent leaves, and the process is gone");
+        server->watched = ALIVE_NOBODY;
+        return;
+    }
     if (credentials_follow() < 0) {
         refuse(server, client, "credentials",
                "the program changed its user or groups, and the agent's thread cannot follow");

@@ -10,6 +10,7 @@
 #include <linux/mman.h>
 #include <linux/sched.h>
 
+#include "agent/alive.h"
 #include "agent/endpoint.h"
 #include "agent/server.h"
 #include "agent/sys.h"
@@ -69,7 +70,7 @@ static void probe_thread(void *unused)
     }
     if (listener >= 0)
         server_run(listener, birth.config);
-    sys_exit_thread(0);
+    sys_exit_thread(alive_exit_status());
 }
 
 static long map_stack(void)
