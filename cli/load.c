@@ -145,6 +145,15 @@ static void feed_stacks(struct decoder *decoder, json_object *process)
     }
 }
 
+static void feed_captured(struct decoder *decoder, json_object *process)
+{
+    json_object *captured = json_object_new_object();
+
+    json_object_object_add(captured, "stats", json_object_get(member(process, "stats")));
+    feed(decoder, captured, "captured");
+    json_object_put(captured);
+}
+
 static void feed_names(struct decoder *decoder, json_object *process)
 {
     json_object *stacks = member(process, "stacks"), *modules = member(process, "modules");
@@ -278,7 +287,7 @@ bool load_process(json_object *report, size_t index, struct loaded *ret_loaded)
     list = member(process, "threads");
     for (size_t i = 0; i < length(list); i++)
         feed(decoder, item(list, i), "thread");
-    feed(decoder, process, "captured"); /* its "stats" is all that this record needs */
+    feed_captured(decoder, process);
     if (json_object_get_boolean(member(process, "resolved")))
         feed_names(decoder, process);
     feed_end(decoder, process);

@@ -450,6 +450,21 @@ def show(t):
     equal(t.ctl("show", "/nonexistent").returncode, 2, "no file")
 
 
+@test("a JSON report of any size is shown")
+def show_large_json(t):
+    report = os.path.join(str(t.work), "large.json")
+    dump(t, fake(t, "whole"), "-o", report, status=0)
+    document = json.loads(read_text(report))
+    process = document["processes"][0]
+    process["stacks"] *= 50000  # far beyond the longest line of the wire
+    process["stack_ends"] *= 50000
+    text = json.dumps(document)
+    check(len(text) > 2 << 20, "not large")
+    shown = subprocess.run([t.probectl, "show", "-"], input=text, text=True, capture_output=True, timeout=60, check=False)
+    equal((shown.returncode, shown.stderr), (0, ""), "show")
+    equal(shown.stdout, t.ctl("show", report).stdout, "text")
+
+
 @test("a JSON report shows as the stream it was made from")
 def show_json(t):
     base = os.path.join(t.target_dir, "target-O2")
