@@ -183,3 +183,30 @@ Test(modules, a_library_mapped_as_data_is_no_module)
     cr_expect(eq(int, modules_find(&modules, (uintptr_t)data + 4096), -1));
     cr_expect(ge(int, modules_find(&modules, (uintptr_t)malloc), 0));
 }
+
+/* The program headers in memory are the program's to write. */
+Test(modules, an_image_that_claims_the_whole_address_space_leaves_the_others_theirs)
+{
+    struct arena arena = new_arena(16 << 20);
+    struct memory memory = {.pid = sys_gettid(), .mem_fd = -1};
+    struct modules before, after;
+    unsigned changed = 0;
+
+    cr_assert(eq(int, modules_load(&before, &memory, &arena), 0));
+    for (uint32_t i = 0; i + 1 < before.n_modules; i++) {
+        ElfW(Ehdr) *header = (void *)before.report[i].start;
+        ElfW(Phdr) *program = (void *)(before.report[i].start + sizeof(*header));
+
+        if (before.report[i].path[0] != '/' || mprotect(header, 4096, PROT_READ | PROT_WRITE) < 0)
+            continue;
+        for (int p = 0; p < header->e_phnum; p++)
+            if (program[p].p_type == PT_LOAD)
+                program[p].p_memsz = UINT64_C(1) << 46;
+        changed++;
+    }
+    cr_assert(gt(uint, changed, 1));
+    cr_assert(eq(int, modules_load(&after, &memory, &arena), 0));
+    cr_assert(eq(u32, after.n_modules, before.n_modules));
+    for (uint32_t i = 0; i < after.n_modules; i++)
+        cr_expect(eq(str, (char *)after.report[i].path, (char *)before.report[i].path));
+}
