@@ -161,10 +161,15 @@ static enum look fail(struct thread_sample *sample, enum capture_reason reason)
     return LOOK_DONE;
 }
 
-/* It ran meanwhile: nothing of this look may stay in the sample. */
+/* It ran meanwhile: only who it is stays in the sample, nothing of where it was. */
 static enum look moved(struct thread_sample *sample)
 {
-    *sample = (struct thread_sample){.os_tid = sample->os_tid, .state = '?', .stack = -1};
+    sample->capture = CAPTURE_NONE;
+    sample->stable = sample->truncated = sample->has_registers = false;
+    sample->stack = -1;
+    sample->stack_bytes = 0;
+    sample->syscall = (struct report_syscall){0};
+    sample->lock_word = (struct lock_word){0};
     return LOOK_MOVED;
 }
 

@@ -624,6 +624,16 @@ Test(passive, uncounted_switches_fall_back_to_status_and_a_second_look)
     }
 }
 
+static void expect_nothing_of_where_it_was(const struct thread_sample *sample)
+{
+    cr_expect(sample->name[0] && sample->state == 'S', "who it is stays");
+    cr_expect(not(sample->lock_word.known));
+    cr_expect(not(sample->syscall.known));
+    cr_expect(not(sample->has_registers));
+    cr_expect(not(sample->stable));
+    cr_expect(eq(u64, sample->stack_bytes, 0));
+}
+
 Test(passive, a_count_that_moves_is_unstable)
 {
     static const int ways[] = {SAY_MOVING, SAY_STATUS_MOVING};
@@ -635,6 +645,7 @@ Test(passive, a_count_that_moves_is_unstable)
         cr_expect(eq(int, sample->reason, REASON_UNSTABLE));
         cr_expect(eq(i32, sample->stack, -1));
         cr_expect(eq(u32, asked, 6), "three attempts of two reads");
+        expect_nothing_of_where_it_was(sample);
     }
 }
 
@@ -688,4 +699,27 @@ Test(passive, live_reads_are_proven_afterwards)
     cr_expect(eq(int, sample->capture, CAPTURE_NONE));
     cr_expect(eq(int, sample->reason, REASON_UNSTABLE));
     cr_expect(eq(i32, sample->stack, -1));
+    expect_nothing_of_where_it_was(sample);
+}
+
+/* A lock word that was read before the thread moved may belong to another lock by now. */
+Test(passive, a_waiter_that_moves_leaves_no_lock_word)
+{
+    struct worker worker = {.body = lock_mutex, .data = &mutex};
+    struct fixture *fixture;
+
+    pthread_mutex_lock(&mutex);
+    worker_start(&worker);
+    worker_wait_asleep(&worker);
+    fixture = fixture_new();
+    fixture->session.mode = CAPTURE_MODE_PASSIVE;
+    told = worker.tid;
+    say = SAY_MOVING;
+    sys_hook = answer;
+    fixture_capture(fixture);
+    sys_hook = NULL;
+    cr_expect(eq(int, fixture_sample(fixture, worker.tid)->reason, REASON_UNSTABLE));
+    expect_nothing_of_where_it_was(fixture_sample(fixture, worker.tid));
+    pthread_mutex_unlock(&mutex);
+    pthread_join(worker.thread, NULL);
 }
