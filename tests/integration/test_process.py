@@ -102,6 +102,25 @@ def main_exit_unasked(t):
     ended_as_without(t, t.spawn("main_exit"))
 
 
+def ends_bare(what, status, **parameters):
+    @test(f"{what}: the agent does not keep the process for ever, and its status is the program's", "S60")
+    def run(t):
+        target = t.spawn("bare_exit", **parameters)
+        t.await_socket(target.pid)
+        target.send()
+        wait_until(lambda: not target.alive() or all(task_status(target.pid, tid, "State")[0] == "Z"
+                                                     for tid in program_threads(target.pid)), "its threads have ended")
+        # Linux 6.9 to 6.14 told the agent; else the next request does.
+        if target.alive():
+            check("threads have ended" in t.ctl("dump", target.pid).stderr, "probectl does not say so")
+        equal(target.wait(check=False), status, "exit status")
+
+
+ends_bare("main ends by the bare system call", 7)
+ends_bare("four threads end by the bare system call", 7, n=3)
+ends_bare("main is killed by its sandbox", 128 + signal.SIGSYS, killed=1)
+
+
 def closes_everything(daemon):
     @test(f"a program that closes all descriptors{' as a daemon' if daemon else ''}: its own get the numbers it expects",
           "S73 S74")

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
@@ -237,6 +239,49 @@ static int run_main_exit(void)
     pthread_exit(NULL);
 }
 
+/* Every thread ends by itself, and no libc ends the process for them. */
+
+static void *bare_thread(void *argument)
+{
+    while (!atomic_load((_Atomic bool *)argument))
+        t_sleep_ms(1);
+    syscall(SYS_exit, 3);
+    return NULL;
+}
+
+/* SECCOMP_RET_KILL_THREAD, libseccomp's SCMP_ACT_KILL: ends the process only where the thread is the last
+ * one. */
+static void die_in_a_sandbox(void)
+{
+    static struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_THREAD),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    static const struct sock_fprog filter = {sizeof(program) / sizeof(program[0]), program};
+
+    t_must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    t_must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter));
+    syscall(SYS_getppid);
+}
+
+static int run_bare_exit(void)
+{
+    static _Atomic bool over;
+    bool killed = t_param("killed", 0);
+
+    for (long i = t_param("n", 0); i > 0; i--)
+        t_thread(bare_thread, &over, "bare");
+    t_ready();
+    t_wait_release();
+    atomic_store(&over, true);
+    if (killed)
+        die_in_a_sandbox();
+    syscall(SYS_exit, 7);
+    t_fail("it goes on");
+}
+
 /* S73, S74: everything from 3 up is closed; the program's own sockets get the low numbers. */
 
 static int run_close_all(void)
@@ -375,6 +420,8 @@ const struct t_scenario t_process_scenarios[] = {
     {"fork_loop", "S08 S67 S68", "mib=64: forks in a loop with touched memory", NULL, run_fork_loop},
     {"prefork", "S69", "forks 4 workers, the first of which ends", NULL, run_prefork},
     {"main_exit", "S59 S60", "main leaves by pthread_exit, a worker stays", NULL, run_main_exit},
+    {"bare_exit", "S60", "n=0 killed=0: threads and main end by the bare system call, or main in a sandbox",
+     NULL, run_bare_exit},
     {"close_all", "S73 S74", "daemon=0: closes all descriptors, opens its own on the low numbers", NULL,
      run_close_all},
     {"limits", "S86", "mlockall=0: waits, for limits set by the test", NULL, run_limits},
