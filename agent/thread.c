@@ -5,6 +5,7 @@
  */
 #include "agent/thread.h"
 
+#include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/errno.h>
 #include <linux/mman.h>
@@ -12,6 +13,9 @@
 
 #include "agent/alive.h"
 #include "agent/endpoint.h"
+#include "agent/process.h"
+#include "agent/procfs.h"
+#include "agent/report/out.h"
 #include "agent/server.h"
 #include "agent/sys.h"
 #include "agent/nolibc.h"
@@ -25,6 +29,10 @@
 
 /* A program that lives shorter than this never makes a socket. */
 #define SETTLE_NANOS UINT64_C(100000000)
+
+/* Of /proc/<pid>/task/<tid>/status: a process in hundreds of groups has a longer one, and its filters stay
+ * uncounted. */
+#define STATUS_SIZE 8192
 
 #define SIG_SETMASK 2 /* asm-generic/signal-defs.h; the libc header would bring libc's sigset_t */
 
@@ -59,11 +67,37 @@ static bool make_private_table(void)
     return true;
 }
 
+/*
+ * probectl compares the filters that we were born with to those that we have when it comes: a filter that the
+ * program laid on us meanwhile may kill it for what a dump does. The name is what probectl sees without
+ * waking us.
+ */
+static void set_name(void)
+{
+    static char text[STATUS_SIZE]; /* not for our small stack; there is one probe thread in a process */
+    struct procfs_status status;
+    char name[16];
+    struct out out = {.buffer = name, .size = sizeof name - 1};
+    long n = 0;
+
+    out_text(&out, "libprobe");
+    if (sys_get_seccomp() != 0) {
+        n = process_read_file(AT_FDCWD, "/proc/thread-self/status", text, sizeof text);
+        out_char(&out, ':');
+        if (n > 0 && procfs_parse_status(text, (size_t)n, &status) && status.seccomp_filters > 0)
+            out_unsigned(&out, status.seccomp_filters);
+        else
+            out_char(&out, '?'); /* before Linux 5.9 nobody counts them */
+    }
+    name[out.used] = 0;
+    sys_set_name(name);
+}
+
 static void probe_thread(void *unused)
 {
     int listener = -EMFILE;
 
-    sys_set_name("libprobe");
+    set_name();
     if (make_private_table()) {
         sys_sleep(SETTLE_NANOS);
         listener = endpoint_open(birth.config);

@@ -132,24 +132,6 @@ void outside_process(const struct process_facts *facts, bool with_args, struct p
     process->command = size >= 0 ? command : strdup("");
 }
 
-static pid_t find_agent(pid_t pid)
-{
-    char path[64], *name;
-    pid_t *tids = NULL, found = 0;
-    ssize_t n;
-
-    snprintf(path, sizeof(path), "%d/task", pid);
-    n = procfs_list(path, &tids);
-    for (ssize_t i = 0; i < n && found == 0; i++) {
-        name = read_task(pid, tids[i], "comm");
-        if (name != NULL && strcmp(name, OUTSIDE_AGENT_COMM) == 0)
-            found = tids[i];
-        free(name);
-    }
-    free(tids);
-    return found;
-}
-
 /* How often it was switched in: the third number of schedstat. 0: cannot be read. */
 static unsigned long long switches(pid_t pid, pid_t tid)
 {
@@ -165,7 +147,7 @@ static unsigned long long switches(pid_t pid, pid_t tid)
 bool outside_agent_at_work(const struct process_facts *facts)
 {
     const struct timespec moment = {.tv_nsec = 100000000};
-    pid_t agent = find_agent(facts->pid);
+    pid_t agent = procfs_agent_thread(facts->pid, NULL);
     unsigned long long before = switches(facts->pid, agent);
     struct thread_sample sample;
 
@@ -182,7 +164,7 @@ struct snapshot *outside_view(const struct process_facts *facts, bool with_args)
 {
     struct snapshot *s = calloc(1, sizeof(*s));
     char path[64], *stopped = NULL;
-    pid_t *tids = NULL;
+    pid_t *tids = NULL, agent;
     ssize_t n;
 
     if (s == NULL)
@@ -202,12 +184,13 @@ struct snapshot *outside_view(const struct process_facts *facts, bool with_args)
                                              : "the process is stopped by a debugger");
         add_why(&s->process, stopped);
     }
+    agent = procfs_agent_thread(facts->pid, NULL);
     for (ssize_t i = 0; i < n; i++) {
         struct thread_sample *thread = &s->threads[s->n_threads];
 
         if (!look_at(facts->pid, tids[i], thread))
             continue;
-        if (strncmp(thread->name, OUTSIDE_AGENT_COMM, sizeof(thread->name)) == 0) {
+        if (thread->os_tid == agent) {
             explain_agent(&s->process, thread); /* ours is never a sample */
             free((char *)thread->wchan);
             continue;
