@@ -155,10 +155,8 @@ static void account(struct capture_session *session, const struct thread_sample 
 {
     uint32_t captured = 0;
 
-    /* Where there is no user stack, nothing is missing. */
     for (uint32_t i = 0; i < n; i++)
-        captured += threads[i].capture != CAPTURE_NONE || threads[i].reason == REASON_ZOMBIE ||
-                    threads[i].reason == REASON_KERNEL_WORKER;
+        captured += sample_counts_as_captured(&threads[i]);
     session->stats->threads_total = n;
     session->stats->threads_captured = captured;
     session->stats->threads_dropped = n - captured;

@@ -11,8 +11,8 @@
 #include "agent/capture.h"
 #include "agent/names.h"
 #include "agent/process.h"
-#include "agent/report/encode.h"
 #include "agent/report/explain.h"
+#include "agent/report/stages.h"
 #include "agent/sys.h"
 #include "agent/text.h"
 #include "agent/walk.h"
@@ -172,39 +172,15 @@ static void count(struct dump *dump)
     snapshot->stats.duration_nanos = sys_monotonic_nanos() - dump->started;
 }
 
-static void encode_raw_stage(const struct dump *dump)
-{
-    const struct snapshot *snapshot = &dump->snapshot;
-    struct out *out = dump->sink->out;
-
-    for (uint32_t i = 0; i < snapshot->n_frames; i++)
-        encode_frame(out, snapshot, i);
-    for (uint32_t i = 0; i < snapshot->n_stacks; i++)
-        encode_stack(out, snapshot, i);
-    for (uint32_t i = 0; i < snapshot->n_threads; i++)
-        encode_thread(out, &snapshot->threads[i]);
-    encode_captured(out, snapshot);
-}
-
 static void name(struct dump *dump)
 {
     struct snapshot *snapshot = &dump->snapshot;
-    struct out *out = dump->sink->out;
 
     if (!dump->request->symbols)
         return;
     if (!names_resolve(snapshot, &dump->modules, &dump->memory, dump->arena, dump->deadline))
         because(dump, "time or memory ran out before every frame had a name");
-    for (uint32_t i = 0; i < snapshot->n_modules; i++)
-        if (snapshot->modules[i].symbols != SYMBOLS_NOT_LOOKED)
-            encode_module_symbols(out, snapshot, i);
-    for (uint32_t i = 0; i < snapshot->n_symbols; i++)
-        encode_symbol(out, snapshot, i);
-    for (uint32_t i = 0; i < snapshot->n_frames; i++)
-        if (snapshot->frames[i].symbol >= 0)
-            encode_name(out, snapshot, i);
-    for (uint32_t i = 0; i < snapshot->n_addresses; i++)
-        encode_address(out, snapshot, i);
+    encode_names_stage(dump->sink->out, snapshot);
 }
 
 /*
@@ -242,8 +218,7 @@ static void explain(struct dump *dump)
             thread->still = capture_is_still(&dump->session, thread) && !owner_is_newcomer(dump, thread);
     }
     explain_conclude(snapshot, dump->arena);
-    encode_still(dump->sink->out, snapshot);
-    encode_explanation(dump->sink->out, snapshot);
+    encode_explanation_stage(dump->sink->out, snapshot);
 }
 
 static void stage_done(const struct dump *dump)
@@ -262,9 +237,7 @@ static void take_dump(struct dump *dump)
     load_modules(dump);
     capture(dump);
     count(dump);
-    for (uint32_t i = 0; i < dump->snapshot.n_modules; i++)
-        encode_module(out, &dump->snapshot, i);
-    encode_raw_stage(dump);
+    encode_raw_stage(out, &dump->snapshot);
     stage_done(dump);
 
     name(dump);

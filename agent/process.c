@@ -122,7 +122,12 @@ void process_describe(struct process_info *ret, bool all_arguments, struct arena
     int32_t proc_pid, proc_tid;
 
     *ret = (struct process_info){.ns_pid = sys_getpid(), .uid = sys_getuid()};
-    ret->pid = process_proc_ids(&proc_pid, &proc_tid) == 0 ? proc_pid : ret->ns_pid;
+    ret->pid = ret->ns_pid;
+    if (process_proc_ids(&proc_pid, &proc_tid) == 0) {
+        ret->pid = proc_pid;
+        ret->foreign_proc = proc_tid != sys_gettid();
+    }
+    ret->main_tid = ret->pid;
     ret->exe = read_link("/proc/thread-self/exe", arena);
     ret->command = read_command(all_arguments, arena);
     if (read_stat(0, &line) < 0)

@@ -144,6 +144,12 @@ static bool gone(const struct thread_sample *thread)
            thread->reason == REASON_VANISHED;
 }
 
+static void unproven(struct thread_sample *thread)
+{
+    thread->wait.owner_status = OWNER_UNPROVEN;
+    thread->wait.owner_tid = 0;
+}
+
 /* What the lock word says about the owner, before anything is proven. Returns the owner's index where it is
  * live. */
 static uint32_t read_owner(const struct snapshot *snapshot, struct thread_sample *thread, bool sorted)
@@ -156,6 +162,11 @@ static uint32_t read_owner(const struct snapshot *snapshot, struct thread_sample
     wait->owner_status = OWNER_NONE;
     if (word->word == 0 || word->owner <= 0)
         return NO_THREAD;
+    if (snapshot->process
+            .foreign_proc) { /* the owner is recorded under another number than the one in /proc */
+        unproven(thread);
+        return NO_THREAD;
+    }
     wait->owner_tid = word->owner;
     wait->owner_status = OWNER_SELF;
     if (word->owner == thread->os_tid)
@@ -220,12 +231,6 @@ static bool waiter_before(const void *context, uint32_t a, uint32_t b)
     if (x->wait.address != y->wait.address)
         return x->wait.address < y->wait.address;
     return x->os_tid != y->os_tid ? x->os_tid < y->os_tid : a < b;
-}
-
-static void unproven(struct thread_sample *thread)
-{
-    thread->wait.owner_status = OWNER_UNPROVEN;
-    thread->wait.owner_tid = 0;
 }
 
 /* Keeps the waits that the stillness of waiter and owner proves; the others claim no owner. */

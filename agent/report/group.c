@@ -154,7 +154,7 @@ static enum group_rank own_rank(const struct snapshot *snapshot, const struct th
         return RANK_IO;
     if (thread->capture == CAPTURE_NONE)
         return RANK_MISSING;
-    return thread->os_tid == snapshot->process.ns_pid ? RANK_MAIN : RANK_OTHER;
+    return thread->os_tid == snapshot->process.main_tid ? RANK_MAIN : RANK_OTHER;
 }
 
 static int32_t owner_of(const struct grouping *g, uint32_t thread)

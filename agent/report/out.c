@@ -207,12 +207,15 @@ void out_plain(struct out *out, const char *text, size_t n)
     for (i = 0; i < n; i++) {
         unsigned char c = (unsigned char)text[i];
         char escape[4] = {'\\', 'x', hex_digit(c >> 4), hex_digit(c & 15)};
+        bool printable = c >= 0x20 && c < 0x7f;
 
-        if (c >= 0x20 && c < 0x7f && i - run < RUN_MAX)
+        if (printable && c != '\\' && i - run < RUN_MAX)
             continue;
         out_bytes(out, text + run, i - run);
         run = i;
-        if (c < 0x20 || c >= 0x7f) {
+        if (c == '\\') {
+            out_char(out, '\\'); /* the first of two: the run that begins here has the second */
+        } else if (!printable) {
             out_bytes(out, escape, sizeof(escape));
             run = i + 1;
         }

@@ -400,6 +400,18 @@ static void put_warnings(struct text *t)
     }
 }
 
+/* Frame pointers are taken on trust, and code that keeps none of its own leaves its caller out of the chain.
+ */
+static bool follows_frame_pointers(const struct text *t, const struct report_stack *stack)
+{
+    uint32_t i;
+
+    for (i = 0; i < stack->n_frames; i++)
+        if (t->snapshot->frames[stack->frames[i]].trust == UW_TRUST_FRAME_POINTER)
+            return true;
+    return false;
+}
+
 static void put_owner(struct text *t, const struct report_wait *wait)
 {
     switch (wait->owner_status) {
@@ -419,7 +431,9 @@ static void put_owner(struct text *t, const struct report_wait *wait)
         out_text(t->out, " records no owner now");
         break;
     default:
-        out_text(t->out, " owner not proven: somebody moved");
+        out_text(t->out, t->snapshot->process.foreign_proc
+                             ? " owner not known: its tid is of another pid namespace"
+                             : " owner not proven: somebody moved");
         break;
     }
 }
@@ -648,6 +662,9 @@ static void put_stack(struct text *t, const struct report_stack *stack, bool cop
         }
         put_frame(t, &t->snapshot->frames[stack->frames[i]]);
     }
+    if (follows_frame_pointers(t, stack))
+        out_text(t->out,
+                 "      WARN: where frames are by frame pointer, a caller may be missing between them\n");
     if (stack->end != UW_END) {
         out_text(t->out, "      STACK ENDS: ");
         out_text(t->out, sentence_end(stack->end));
