@@ -136,10 +136,13 @@ static void capture(struct dump *dump)
     dump->list_whole = r == 0;
     if (!dump->list_whole)
         because(dump, "the list of threads is not whole: memory or permission");
-    if (walk_init(&dump->walk, snapshot, &dump->modules, &dump->memory, dump->arena, snapshot->n_threads) < 0)
+    if (walk_init(&dump->walk, snapshot, &dump->modules, &dump->memory, dump->arena, snapshot->n_threads) <
+        0) {
         because(dump, "the agent's memory is too small for this program: stacks are missing");
-    else
-        capture_threads(&dump->session, snapshot->threads, snapshot->n_threads);
+        return;
+    }
+    dump->walk.deadline = dump->deadline;
+    capture_threads(&dump->session, snapshot->threads, snapshot->n_threads);
 }
 
 static bool has_whole_stack(const struct snapshot *snapshot, const struct thread_sample *thread)
