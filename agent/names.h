@@ -10,8 +10,8 @@
 #include "agent/modules.h"
 
 /*
- * names_resolve() - fill snapshot->symbols, frames[].symbol, modules[].symbols, and addresses: the places inside
- * modules where threads wait at a futex
+ * names_resolve() - fill snapshot->symbols, frames[].symbol, modules[].symbols, and addresses: the places
+ * inside modules where threads wait at a futex
  * @snapshot: frames and modules are there; its arrays of symbols and addresses are made here, in @arena
  * @deadline: CLOCK_MONOTONIC ns; modules that were not reached keep SYMBOLS_NOT_LOOKED
  * Return: false when time or memory ran out before the last module.
