@@ -145,12 +145,6 @@ static uint32_t keep_pending(struct thread_sample **samples, uint32_t n)
     return kept;
 }
 
-static void give_reason(struct thread_sample **samples, uint32_t n, enum capture_reason reason)
-{
-    for (uint32_t i = 0; i < n; i++)
-        samples[i]->reason = reason;
-}
-
 static void account(struct capture_session *session, const struct thread_sample *threads, uint32_t n)
 {
     uint32_t captured = 0;

@@ -52,8 +52,6 @@ static bool is_deleted(const char *path)
 static enum module_symbols check_identity(const struct report_module *module, const struct elf_file *file,
                                           const struct stat *status)
 {
-    static const char digits[] = "0123456789abcdef";
-
     if (!module->build_id) {
         /* maps and stat disagree about devices on overlay and btrfs; a false "mismatched" is the safe side.
          */
@@ -63,8 +61,8 @@ static enum module_symbols check_identity(const struct report_module *module, co
                                                                            : SYMBOLS_MISMATCHED;
     }
     for (size_t i = 0; i < file->build_id_size; i++)
-        if (module->build_id[i * 2] != digits[file->build_id[i] >> 4] ||
-            module->build_id[i * 2 + 1] != digits[file->build_id[i] & 15])
+        if (module->build_id[i * 2] != text_hex_digit(file->build_id[i] >> 4) ||
+            module->build_id[i * 2 + 1] != text_hex_digit(file->build_id[i] & 15))
             return SYMBOLS_MISMATCHED;
     return module->build_id[file->build_id_size * 2] ? SYMBOLS_MISMATCHED : SYMBOLS_TABLE;
 }

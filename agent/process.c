@@ -11,16 +11,13 @@
 
 #include "agent/procfs.h"
 #include "agent/report/out.h"
+#include "agent/report/units.h"
 #include "agent/sys.h"
 #include "agent/text.h"
 #include "agent/nolibc.h"
 
 #define MAX_PATH 4096
 #define MAX_ARGUMENTS 4096 /* bytes of the command line shown with --args */
-
-/* USER_HZ, the unit of times in /proc; 100 on every architecture that Linux still has but alpha and ia64. */
-#define TICKS_PER_SECOND 100
-#define NANOS_PER_TICK (UINT64_C(1000000000) / TICKS_PER_SECOND)
 
 long process_read_file(int directory, const char *path, char *to, size_t size)
 {

@@ -16,12 +16,11 @@
 #include "agent/dump.h"
 #include "agent/endpoint.h"
 #include "agent/report/encode.h"
+#include "agent/report/units.h"
 #include "agent/reserve.h"
 #include "agent/sys.h"
 #include "agent/text.h"
 #include "agent/nolibc.h"
-
-#define NANOS_PER_SECOND UINT64_C(1000000000)
 
 /* Picked at random; a silent client makes room for a new one, further ones wait in the backlog. */
 #define MAX_CLIENTS 16

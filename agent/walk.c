@@ -267,7 +267,7 @@ int32_t walk_unwind(struct walk *walk, const struct raw_context *raw)
     /* The limit or the end of what was copied cut it; any other end is the unwinder's own. */
     if (stack.end == UW_OK || (stack.end == UW_STACK_UNREADABLE && raw->truncated))
         stack.truncated = true;
-    if (raw->ret_live_used && walk->read_live)
-        *raw->ret_live_used = true;
+    if (raw->ret_read_live && walk->read_live)
+        *raw->ret_read_live = true;
     return intern_stack(walk, &stack);
 }

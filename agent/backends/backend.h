@@ -11,6 +11,13 @@
 #include "agent/report/arena.h"
 #include "agent/report/snapshot.h"
 
+/* For all of them the same: why they have no stack. */
+static inline void give_reason(struct thread_sample **samples, uint32_t n, enum capture_reason reason)
+{
+    for (uint32_t i = 0; i < n; i++)
+        samples[i]->reason = reason;
+}
+
 enum capture_mode {
     CAPTURE_MODE_AUTO,    /* sleeping threads passively, running ones by signal */
     CAPTURE_MODE_PASSIVE, /* nobody is signalled */
@@ -34,7 +41,7 @@ struct raw_context {
     bool truncated;      /* there is a gap between the windows, or no bytes at all */
     bool live;           /* the thread sleeps on: what is outside the windows may be read now, if proven still
                             afterwards */
-    bool *ret_live_used; /* walk_unwind() sets it when it did read outside the windows: look again. NULL: not
+    bool *ret_read_live; /* walk_unwind() sets it when it did read outside the windows: look again. NULL: not
                             asked */
 };
 

@@ -17,6 +17,7 @@
 #include "agent/backends/signal_handler.h"
 #include "agent/backends/slot.h"
 #include "agent/backends/x86_64/restorer.h"
+#include "agent/report/units.h"
 #include "agent/reserve.h"
 #include "agent/sys.h"
 
@@ -24,7 +25,7 @@
 
 #define SIGNALS 64
 /* Between two signals to one thread: fork and other long calls start over at each (cases S07, S08). */
-#define MIN_GAP_NANOS UINT64_C(1000000000)
+#define MIN_GAP_NANOS NANOS_PER_SECOND
 /*
  * A batch is given up when nobody has answered for so long: a busy machine needs a few time slices each.
  * Counted in our own looks as well: where the whole container is throttled, time passes for us that they did
@@ -540,12 +541,6 @@ static bool map_slots(void)
     if (!state.bytes)
         state.bytes = reserve_memory(size, size, &size);
     return state.bytes;
-}
-
-static void give_reason(struct thread_sample **samples, uint32_t n, enum capture_reason reason)
-{
-    for (uint32_t i = 0; i < n; i++)
-        samples[i]->reason = reason;
 }
 
 static enum capture_reason why_nobody(const struct capture_session *session)

@@ -4,6 +4,7 @@
  * Zone: pure; called by the probe thread.
  */
 #include "agent/report/encode.h"
+#include "agent/report/strings.h"
 #include "agent/report/words.h"
 
 /* Keeps one "still" line well below the line limit of readers. */
@@ -13,15 +14,6 @@
 struct record {
     size_t used, lost, flushes;
 };
-
-static size_t text_length(const char *text)
-{
-    size_t n = 0;
-
-    while (text[n] != '\0')
-        n++;
-    return n;
-}
 
 static void json_text(struct out *out, const char *text)
 {

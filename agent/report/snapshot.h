@@ -125,6 +125,9 @@ struct lock_word {
     int32_t kind;   /* +16 __kind */
 };
 
+/* Every bit that a glibc mutex can have in __kind: type, robust, PI, PP, shared, elision (pthreadP.h). */
+#define MUTEX_KIND_BITS 0x3f3
+
 enum wait_kind { WAIT_NONE, WAIT_MUTEX, WAIT_KIND_N };
 
 enum owner_status {
