@@ -20,13 +20,9 @@
 
 static bool lives(int task_fd, int32_t tid)
 {
-    char path[PROCFS_PATH_MAX], line[PROCFS_LINE_MAX];
     struct procfs_stat stat_line;
-    long n;
 
-    procfs_task_path(path, tid, "stat");
-    n = process_read_file(task_fd, path, line, sizeof line);
-    return n > 0 && procfs_parse_stat(line, (size_t)n, &stat_line) && stat_line.state != 'Z' &&
+    return process_task_stat(task_fd, tid, &stat_line) == 0 && stat_line.state != 'Z' &&
            stat_line.state != 'X' && !(stat_line.flags & (PROCFS_FLAG_IO_WORKER | PROCFS_FLAG_KTHREAD));
 }
 
