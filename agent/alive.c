@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * See alive.h. A descriptor costs nothing while nothing happens; looking now and then would wake the thread
- * up. Zone: probe thread.
+ * See alive.h. A descriptor costs nothing while nothing happens; looking now and then
+ * would wake the thread up.
+ * Zone: probe thread.
  */
 #include "agent/alive.h"
 

@@ -207,8 +207,10 @@ static bool owner_is_newcomer(const struct dump *dump, const struct thread_sampl
     return sys_fstatat(dump->session.task_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Captures are not simultaneous: what is claimed about several threads rests on proof that they stayed as
- * they were. */
+/*
+ * Captures are not simultaneous: what is claimed about several threads rests on proof that
+ * they stayed as they were.
+ */
 static void explain(struct dump *dump)
 {
     struct snapshot *snapshot = &dump->snapshot;

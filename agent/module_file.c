@@ -53,7 +53,8 @@ static enum module_symbols check_identity(const struct report_module *module, co
                                           const struct stat *status)
 {
     if (!module->build_id) {
-        /* maps and stat disagree about devices on overlay and btrfs; a false "mismatched" is the safe side.
+        /*
+         * maps and stat disagree about devices on overlay and btrfs; a false "mismatched" is the safe side.
          */
         uint64_t device = (uint64_t)major(status->st_dev) << 32 | minor(status->st_dev);
 

@@ -20,8 +20,8 @@ struct module_file {
 
 /*
  * module_file_open() - open a module's file and read its headers
- * A file is used only if it is the one that is mapped: same build-id, or same device and inode where there is
- * none.
+ * A file is used only if it is the one that is mapped: same build-id, or same device and
+ * inode where there is none.
  * Return: SYMBOLS_TABLE, or why the file cannot be used; SYMBOLS_NOT_LOOKED at the deadline. To be closed in
  * either case.
  */

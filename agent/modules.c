@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * See modules.h. The text of /proc/thread-self/maps stays in the arena and is cut into lines in place, so
- * that the module paths need no copies. Zone: probe thread.
+ * that the module paths need no copies.
+ * Zone: probe thread.
  */
 #include "agent/modules.h"
 

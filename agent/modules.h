@@ -50,7 +50,8 @@ struct modules {
  */
 int modules_load(struct modules *ret, struct memory *memory, struct arena *arena);
 
-/* The mapping that contains a run-time address, borrowed from modules, or NULL. Binary search; reads nothing.
+/*
+ * The mapping that contains a run-time address, borrowed from modules, or NULL. Binary search; reads nothing.
  */
 const struct mapping *modules_find_mapping(const struct modules *modules, uint64_t address);
 

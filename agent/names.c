@@ -113,8 +113,10 @@ static int32_t add_symbol(const struct naming *naming, const struct elf_reader *
     return (int32_t)snapshot->n_symbols++;
 }
 
-/* symbol_offset is counted from the symbol's start, so that of a return address is one more than what was
- * looked up. */
+/*
+ * symbol_offset is counted from the symbol's start, so that of a return address is one
+ * more than what was looked up.
+ */
 static void give_name(struct snapshot *snapshot, const struct wanted *wanted, int32_t symbol, uint64_t value)
 {
     if (wanted->is_frame) {

@@ -110,8 +110,10 @@ static const char *read_link(const char *path, struct arena *arena)
     return text;
 }
 
-/* Arguments are separated by NUL bytes; only argv[0] is shown unless the user asked, since arguments hold
- * secrets. */
+/*
+ * Arguments are separated by NUL bytes; only argv[0] is shown unless the user asked,
+ * since arguments hold secrets.
+ */
 static const char *read_command(bool all_arguments, struct arena *arena)
 {
     char *text = arena_alloc(arena, MAX_ARGUMENTS);

@@ -160,8 +160,10 @@ void sys_sleep(uint64_t nanos)
 {
     struct __kernel_timespec left = to_timespec(nanos);
 
-    /* All signals are blocked, but SIGSTOP and SIGCONT still interrupt the call; the kernel restarts it by
-     * itself. */
+    /*
+     * All signals are blocked, but SIGSTOP and SIGCONT still interrupt the call; the
+     * kernel restarts it by itself.
+     */
     call(__NR_nanosleep, P(&left), P(&left), 0, 0, 0, 0);
 }
 
@@ -275,8 +277,10 @@ static uint64_t clock_nanos(int clock)
 
 uint64_t sys_thread_cpu_nanos(int32_t tid)
 {
-    /* The clock of one thread's processor time (include/linux/posix-timers_types.h: CPUCLOCK_PERTHREAD |
-     * SCHED) */
+    /*
+     * The clock of one thread's processor time (include/linux/posix-timers_types.h:
+     * CPUCLOCK_PERTHREAD | SCHED)
+     */
     return clock_nanos((int)(~(uint32_t)tid << 3 | 6));
 }
 

@@ -54,8 +54,10 @@ int walk_init(struct walk *walk, struct snapshot *snapshot, const struct modules
 {
     *walk = (struct walk){.snapshot = snapshot, .modules = modules, .memory = memory};
     walk->frame_limit = clamp_sum(FRAMES_BASE, FRAMES_PER_THREAD, n_threads, FRAMES_MAX);
-    /* A stack that could not be proven in the end stays in the table, so there may be more stacks than
-     * threads. */
+    /*
+     * A stack that could not be proven in the end stays in the table, so there may be
+     * more stacks than threads.
+     */
     walk->stack_limit = clamp_sum(64, 2, n_threads, 1024 * 1024);
     walk->ids_limit = clamp_sum(IDS_BASE, IDS_PER_THREAD, n_threads, IDS_MAX);
     walk->frame_slots = table_slots(walk->frame_limit);

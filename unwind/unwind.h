@@ -7,9 +7,9 @@
  * function may be called from any thread that is allowed to run the callbacks, but not from a signal handler:
  * a step takes some KiB of stack. Two walks may run at once if they share no cache.
  *
- * Addresses and sizes are bytes in the address space of the target, which need not be ours. All that comes
- * from there is taken for hostile: no value of it leads to an endless loop or to a read outside the
- * callbacks.
+ * Addresses and sizes are bytes in the address space of the target, which need not be ours. All
+ * that comes from there is taken for hostile: no value of it leads to an endless loop or to a
+ * read outside the callbacks.
  */
 #ifndef UNWIND_UNWIND_H
 #define UNWIND_UNWIND_H
@@ -32,8 +32,10 @@ enum uw_status {
     UW_STATUS_N
 };
 
-/* How the registers of a frame were found. In a walk it never rises again: a caller is known no better than
- * its callee. */
+/*
+ * How the registers of a frame were found. In a walk it never rises again: a caller is known
+ * no better than its callee.
+ */
 enum uw_trust {
     UW_TRUST_CONTEXT, /* the thread's own registers, or restored from a signal frame */
     UW_TRUST_CFI,

@@ -19,7 +19,8 @@
 
 #define ATTEMPTS 3
 #define CLOCK_EVERY 16 /* threads between two looks at the clock: half a millisecond */
-/* Copied where nobody says how far the stack reaches (musl, coroutine stacks): more than 9 in 10 stacks need.
+/*
+ * Copied where nobody says how far the stack reaches (musl, coroutine stacks): more than 9 in 10 stacks need.
  */
 #define UNBOUNDED_COPY ((uint64_t)64 * 1024)
 /* A stack whose mapping was made after maps was read: how far its top may be away at most. */

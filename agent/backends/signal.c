@@ -32,8 +32,10 @@
 #define SILENCE_LOOKS 50
 #define LONGEST_NAP UINT64_C(1000000)
 #define PAGE ((uint64_t)4096)
-/* Of every slot, made present before the signal, so that the handler does not wait for the kernel to clear
- * pages. */
+/*
+ * Of every slot, made present before the signal, so that the handler does not wait for
+ * the kernel to clear pages.
+ */
 #define PRESENT_PAGES 4
 
 struct slot libprobe_slots[SLOT_COUNT];
@@ -51,8 +53,10 @@ void signal_backend_init(int requested_signal)
     state.ready = false;
 }
 
-/* Before the first running thread of this process: most programs never get here, so load time pays for none
- * of it. */
+/*
+ * Before the first running thread of this process: most programs never get here, so load
+ * time pays for none of it.
+ */
 static void prepare(void)
 {
     state.ready = true;
@@ -104,8 +108,10 @@ static enum capture_reason classify(const struct capture_session *session, const
     if (status.pending & bit)
         return REASON_NO_ANSWER; /* the last dump's signal is still on its way; a second one would only queue
                                     up */
-    /* It has been woken for a signal of the program's, and may still be on its way out of the call that this
-     * ended. */
+    /*
+     * It has been woken for a signal of the program's, and may still be on its way out of
+     * the call that this ended.
+     */
     if ((status.pending | status.shared_pending) & ~status.blocked)
         return REASON_NOT_RUN;
     return REASON_NONE;
@@ -232,7 +238,8 @@ static bool withdraw(struct slot *slot)
     return (word & 3) != SLOT_FULL;
 }
 
-/* Gone, or asleep by now: then the passive backend can have it, the signal takes effect only when it goes on.
+/*
+ * Gone, or asleep by now: then the passive backend can have it, the signal takes effect only when it goes on.
  */
 static enum capture_reason why_silent(const struct capture_session *session, int32_t tid)
 {
@@ -294,8 +301,10 @@ static uint64_t ticks_to_nanos(uint64_t ticks, const struct tick_clock *start)
     struct tick_clock now = read_tick_clock();
     uint64_t passed_ticks = now.ticks - start->ticks, passed_nanos = now.nanos - start->nanos;
 
-    /* 20 binary digits of the ratio; both operands are bounded so that nothing overflows: 2^43 ns are 2
-     * hours. */
+    /*
+     * 20 binary digits of the ratio; both operands are bounded so that nothing
+     * overflows: 2^43 ns are 2 hours.
+     */
     if (!passed_ticks || passed_nanos >> 43)
         return 0;
     if (ticks > passed_ticks)

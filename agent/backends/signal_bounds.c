@@ -13,8 +13,10 @@
 /* Below it a signal frame with AVX-512 state may not fit (facts.md 4: 16 KiB stacks die). */
 #define SMALL_STACK ((uint64_t)64 * 1024)
 #define PAGE ((uint64_t)4096)
-/* Untouched pages below the touched part of a stack that are tried, so that it may grow until the signal
- * comes. */
+/*
+ * Untouched pages below the touched part of a stack that are tried, so that it may
+ * grow until the signal comes.
+ */
 #define SLACK_PAGES 8
 #define MAX_TRIED_PAGES 64
 

@@ -14,7 +14,8 @@
 #include "agent/nolibc.h"
 
 #define SIGNALS 64
-/* Whoever took nine in ten of all signals is a runtime like Go's, not a program that wants this very number.
+/*
+ * Whoever took nine in ten of all signals is a runtime like Go's, not a program that wants this very number.
  */
 #define RUNTIME_SHARE(n) ((n)*9 / 10)
 

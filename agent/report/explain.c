@@ -4,7 +4,8 @@
  *
  * Facts used: a thread in futex(2) gives the address it waits at; a proven frame of glibc's mutex lock
  * functions below it says that the address is a pthread_mutex_t, whose owner is the kernel tid 8 bytes into
- * it. That layout is ABI: statically initialised mutexes are compiled into programs. Zone: pure.
+ * it. That layout is ABI: statically initialised mutexes are compiled into programs.
+ * Zone: pure.
  */
 #include "agent/report/explain.h"
 #include "agent/report/out.h"
@@ -41,7 +42,8 @@ static bool is_mutex_lock(const char *name)
     return false;
 }
 
-/* Is this stack one of a thread inside a mutex lock function? Only proven frames, only the C library's own.
+/*
+ * Is this stack one of a thread inside a mutex lock function? Only proven frames, only the C library's own.
  */
 static bool stack_locks_mutex(const struct snapshot *snapshot, const struct report_stack *stack)
 {
@@ -115,8 +117,10 @@ static void unproven(struct thread_sample *thread)
     thread->wait.owner_tid = 0;
 }
 
-/* What the lock word says about the owner, before anything is proven. Returns the owner's index where it is
- * live. */
+/*
+ * What the lock word says about the owner, before anything is proven. Returns the
+ * owner's index where it is live.
+ */
 static uint32_t read_owner(const struct snapshot *snapshot, struct thread_sample *thread, bool sorted)
 {
     struct report_wait *wait = &thread->wait;
@@ -395,7 +399,8 @@ static void conclude_cycle(struct conclusion *c, const struct report_cycle *cycl
     *verdict = (struct report_verdict){"DEADLOCK", for_ever ? "proven" : "likely", text};
 }
 
-/* Everybody waits for at most one other thread, so following the owners from start comes back to it, or ends.
+/*
+ * Everybody waits for at most one other thread, so following the owners from start comes back to it, or ends.
  */
 static void add_cycle(struct conclusion *c, uint32_t start)
 {

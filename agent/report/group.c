@@ -22,8 +22,10 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ hash >> 29;
 }
 
-/* What tells two frames apart in print: the function, or the address where no function is known; and the
- * trust. */
+/*
+ * What tells two frames apart in print: the function, or the address where no
+ * function is known; and the trust.
+ */
 static uint64_t frame_key(const struct frame *frame)
 {
     if (frame->symbol >= 0)

@@ -146,7 +146,8 @@ static void json_escape(struct out *out, unsigned char c)
     out_bytes(out, pair, sizeof(pair));
 }
 
-/* Length of what can stand in a JSON string as it is, or 0: quotes, backslash, C0, DEL, C1 and invalid bytes.
+/*
+ * Length of what can stand in a JSON string as it is, or 0: quotes, backslash, C0, DEL, C1 and invalid bytes.
  */
 static size_t json_verbatim(const unsigned char *text, size_t n)
 {

@@ -26,7 +26,8 @@ enum capture_kind {
     CAPTURE_KIND_N
 };
 
-/* Why a thread has no stack, or only part of one. Words for the wire and sentences for people are in words.h.
+/*
+ * Why a thread has no stack, or only part of one. Words for the wire and sentences for people are in words.h.
  */
 enum capture_reason {
     REASON_NONE,
@@ -114,8 +115,10 @@ struct report_syscall {
     uint64_t args[6];
 };
 
-/* What was in memory at the futex a thread waits on, glibc's pthread_mutex_t layout; meaning is given to it
- * later. */
+/*
+ * What was in memory at the futex a thread waits on, glibc's pthread_mutex_t layout;
+ * meaning is given to it later.
+ */
 struct lock_word {
     bool known;
     uint32_t word;  /* +0  __lock */

@@ -2,7 +2,8 @@
 /*
  * The stages of an answer, each a run of records. The buffer is bounded: where it is full, the snapshot is
  * cut to what was sent. So ids stay dense, no record refers to a missing one, and later stages speak of what
- * the reader has. Whatever is cut, room is left for the records that close the answer. Zone: pure.
+ * the reader has. Whatever is cut, room is left for the records that close the answer.
+ * Zone: pure.
  */
 #ifndef AGENT_REPORT_STAGES_H
 #define AGENT_REPORT_STAGES_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The few string functions that everything needs, without libc. Zone: pure.
+ * The few string functions that everything needs, without libc.
+ * Zone: pure.
  */
 #ifndef AGENT_REPORT_STRINGS_H
 #define AGENT_REPORT_STRINGS_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The text report. Its order: verdict, who holds what, the count, warnings, groups by rank, locks, verdict
- * again. ASCII only; the words in capitals (DEADLOCK, LOCK, GROUP, WARN, NO STACK, STACK ENDS) are for grep
- * and do not change. Zone: pure.
+ * The text report. Its order: verdict, who holds what, the count, warnings, groups by rank, locks,
+ * verdict again. ASCII only; the words in capitals (DEADLOCK, LOCK, GROUP, WARN, NO STACK, STACK ENDS)
+ * are for grep and do not change.
+ * Zone: pure.
  */
 #include "agent/report/group.h"
 #include "agent/report/strings.h"
@@ -393,7 +394,8 @@ static void put_warnings(struct text *t)
     }
 }
 
-/* Frame pointers are taken on trust, and code that keeps none of its own leaves its caller out of the chain.
+/*
+ * Frame pointers are taken on trust, and code that keeps none of its own leaves its caller out of the chain.
  */
 static bool follows_frame_pointers(const struct text *t, const struct report_stack *stack)
 {
