@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What the loader runs: decide whether to be active here, and if so start the probe thread. Fails open
- * everywhere and prints nothing: whatever goes wrong, the program runs as without us. Zone: load time, on the
- * program's thread.
+ * everywhere and prints nothing: whatever goes wrong, the program runs as without us.
+ * Zone: load time, on the program's thread.
  */
 #include <fcntl.h>
 #include <linux/auxvec.h>

@@ -52,16 +52,18 @@ static struct {
 } birth;
 
 /*
- * The thread's descriptors are its own from its first instruction on: nothing the program does to its numbers
- * meets ours, ours never hold its pipes open, and POSIX locks survive (they belong to the table, not to the
- * process).
+ * The thread's descriptors are its own from its first instruction on: nothing the program does to its
+ * numbers meets ours, ours never hold its pipes open, and POSIX locks survive (they belong to the
+ * table, not to the process).
  */
 static bool make_private_table(void)
 {
     if (birth.table_shared)
         return sys_close_range(0, ~0u, CLOSE_RANGE_UNSHARE) == 0;
-    /* Born with a copy of the table, on kernels before 5.9 or where a sandbox hides close_range: empty the
-     * copy. */
+    /*
+     * Born with a copy of the table, on kernels before 5.9 or where a sandbox hides
+     * close_range: empty the copy.
+     */
     for (unsigned fd = 0, missing = 0; missing < 1024; fd++)
         missing = sys_close((int)fd) == -EBADF ? missing + 1 : 0;
     return true;
@@ -140,8 +142,10 @@ int thread_start(const struct config *config)
     if (birth.table_shared && !can_unshare) /* emptying the table would close the program's own descriptors */
         return -ENOSYS;
 
-    /* The thread inherits the mask, so no signal of the program ever finds it; 64 raw bits, libc's own two
-     * included. */
+    /*
+     * The thread inherits the mask, so no signal of the program ever finds it; 64 raw
+     * bits, libc's own two included.
+     */
     r = sys_sigprocmask(SIG_SETMASK, &all, &before);
     if (r < 0)
         return (int)r;

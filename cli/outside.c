@@ -116,6 +116,7 @@ void outside_process(const struct process_facts *facts, bool with_args, struct p
 
     process->pid = facts->pid;
     process->ns_pid = facts->ns_pid;
+    process->main_tid = facts->pid;
     process->ppid = facts->ppid;
     process->uid = facts->uid[0];
     process->start_ticks = facts->start_ticks;
@@ -123,13 +124,15 @@ void outside_process(const struct process_facts *facts, bool with_args, struct p
     process->up_nanos = facts->up_nanos;
     snprintf(path, sizeof(path), "/proc/%d/exe", facts->pid);
     n = readlink(path, link, sizeof(link) - 1);
-    process->exe = strndup(link, n > 0 ? (size_t)n : 0);
+    process->exe = n > 0 ? strndup(link, (size_t)n) : NULL;
     snprintf(path, sizeof(path), "%d/cmdline", facts->pid);
     size = procfs_read(path, &command);
     for (ssize_t i = 0; with_args && i + 1 < size; i++)
         if (command[i] == '\0')
             command[i] = ' ';
-    process->command = size >= 0 ? command : strdup("");
+    process->command = size > 0 ? command : NULL;
+    if (size <= 0)
+        free(command);
 }
 
 /* How often it was switched in: the third number of schedstat. 0: cannot be read. */

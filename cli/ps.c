@@ -42,7 +42,9 @@ static void print_row(const struct process_facts *facts)
     const char *name;
 
     outside_process(facts, false, &process);
-    name = process.command[0] != '\0' ? process.command : process.exe;
+    name = process.command != NULL && process.command[0] != '\0' ? process.command : process.exe;
+    if (name == NULL)
+        name = "?";
     printf("%7d  %4llud %02llu:%02llu:%02llu  %7u  ", facts->pid, (unsigned long long)(seconds / 86400),
            (unsigned long long)(seconds / 3600 % 24), (unsigned long long)(seconds / 60 % 60),
            (unsigned long long)(seconds % 60), count_threads(facts));
