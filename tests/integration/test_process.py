@@ -121,6 +121,11 @@ ends_bare("four threads end by the bare system call", 7, n=3)
 ends_bare("main is killed by its sandbox", 128 + signal.SIGSYS, killed=1)
 
 
+@test("children of a program that has sandboxed itself are not killed for us", "S76", docker=False)
+def fork_in_sandbox(t):
+    t.spawn("fork_in_sandbox").release()
+
+
 def closes_everything(daemon):
     @test(f"a program that closes all descriptors{' as a daemon' if daemon else ''}: its own get the numbers it expects",
           "S73 S74")

@@ -477,6 +477,10 @@ class Context:
     def socket_path(self, pid):
         return os.path.join(self.dir, f"{pid}-{start_ticks(pid)}.sock")
 
+    def agent_thread(self, pid):
+        wait_until(lambda: probe_threads(pid), "the agent's thread")
+        return probe_threads(pid)[0]
+
     def await_socket(self, pid):
         path = self.socket_path(pid)
         wait_until(lambda: os.path.exists(path), f"the socket {path}")

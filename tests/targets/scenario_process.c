@@ -249,21 +249,58 @@ static void *bare_thread(void *argument)
     return NULL;
 }
 
+/* From now on this system call ends in that action. */
+static void forbid(unsigned number, unsigned action, unsigned flags)
+{
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, action),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog filter = {sizeof(program) / sizeof(program[0]), program};
+
+    t_must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    t_must((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter));
+}
+
 /* SECCOMP_RET_KILL_THREAD, libseccomp's SCMP_ACT_KILL: ends the process only where the thread is the last
  * one. */
 static void die_in_a_sandbox(void)
 {
-    static struct sock_filter program[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_THREAD),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    static const struct sock_fprog filter = {sizeof(program) / sizeof(program[0]), program};
-
-    t_must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-    t_must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter));
+    forbid(SYS_getppid, SECCOMP_RET_KILL_THREAD, 0);
     syscall(SYS_getppid);
+}
+
+/* A sandbox of all threads, made when the program has started. */
+static int run_tsync(void)
+{
+    t_ready();
+    t_wait_step();
+    forbid(SYS_accept4, SECCOMP_RET_KILL_PROCESS, SECCOMP_FILTER_FLAG_TSYNC);
+    puts("sandboxed");
+    fflush(stdout);
+    t_wait_release();
+    return 0;
+}
+
+/* Children of a sandbox that did not think of what starting a thread takes. */
+static int run_fork_in_sandbox(void)
+{
+    t_ready();
+    forbid(SYS_close_range, SECCOMP_RET_KILL_PROCESS, 0);
+    for (int i = 0; i < 20; i++) {
+        int status;
+        pid_t child = t_must(fork());
+
+        if (child == 0)
+            _exit(5);
+        t_must(waitpid(child, &status, 0));
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 5)
+            t_fail("child %d ended with status %#x", i, status);
+    }
+    t_wait_release();
+    return 0;
 }
 
 static int run_bare_exit(void)
@@ -422,6 +459,9 @@ const struct t_scenario t_process_scenarios[] = {
     {"main_exit", "S59 S60", "main leaves by pthread_exit, a worker stays", NULL, run_main_exit},
     {"bare_exit", "S60", "n=0 killed=0: threads and main end by the bare system call, or main in a sandbox",
      NULL, run_bare_exit},
+    {"tsync", "S76", "the step line makes a filter for all threads that kills for accept4", NULL, run_tsync},
+    {"fork_in_sandbox", "S76", "forks children under a filter that kills for close_range", NULL,
+     run_fork_in_sandbox},
     {"close_all", "S73 S74", "daemon=0: closes all descriptors, opens its own on the low numbers", NULL,
      run_close_all},
     {"limits", "S86", "mlockall=0: waits, for limits set by the test", NULL, run_limits},

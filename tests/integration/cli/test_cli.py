@@ -50,6 +50,13 @@ def fake(t, *mode, env=None, wait=True):
     return program
 
 
+def stream_of(t, *records):
+    path = os.path.join(str(t.work), "own.jsonl")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("".join(record + "\n" for record in records))
+    return path
+
+
 def dump(t, program, *options, status, deadline=20.0):
     result = t.ctl("dump", *options, program if isinstance(program, (int, str)) else program.pid, deadline=deadline)
     equal(result.returncode, status, f"exit status; stderr: {result.stderr.strip()}; stdout: {result.stdout[:500]}")
@@ -232,7 +239,125 @@ def young(t):
     dump(t, fake(t, "late", 300, wait=False), status=0)
 
 
+@test("an answer without threads: what the agent says about it is not lost")
+def no_threads(t):
+    hello, process = [line for line in example().splitlines() if '"hello"' in line or '"type":"process"' in line]
+    end = '{"type":"end","complete":false,"why":["no /proc\\u001b[2J here"],"lost":0}'
+    result = dump(t, fake(t, "whole", env={"FAKE_STREAM": stream_of(t, hello, process, end)}), status=2)
+    check("the agent says: no /proc?[2J here" in result.stderr, repr(result.stderr))
+    check("could capture no thread" in result.stderr, result.stderr)
+
+
+@test("a refusal cannot speak to the terminal")
+def hostile_refusal(t):
+    error = '{"type":"error","code":"x\\u001b[31m","text":"\\u001b]0;owned\\u0007"}'
+    end = '{"type":"end","complete":false,"why":[],"lost":0}'
+    hello = example().splitlines()[0]
+    result = dump(t, fake(t, "whole", env={"FAKE_STREAM": stream_of(t, hello, error, end)}), status=2)
+    check("refused: ?]0;owned? (x?[31m)" in result.stderr, repr(result.stderr))
+
+
+@test("there is no answer of a stopped program to save: said, no file", docker=False)
+def stopped_raw(t):
+    program = t.program(["sleep", "1000"])
+    t.await_socket(program.pid)
+    os.kill(program.pid, signal.SIGSTOP)
+    wait_until(lambda: "T (stopped)" in read_text(f"/proc/{program.pid}/status"), "stopped")
+    file = os.path.join(str(t.work), "stopped.jsonl")
+    check("no answer to save" in dump(t, program, "-o", file, status=2).stderr, "not said")
+    check(not os.path.exists(file), "a file")
+    text = os.path.join(str(t.work), "stopped.txt")
+    dump(t, program, "-o", text, status=2)
+    check("stopped" in read_text(text), read_text(text))
+
+
 # Whom to ask
+
+
+@test("after exec without the agent the process is not listed, and has none")
+def exec_away(t):
+    program = t.program(["sh", "-c", "read x; unset LD_PRELOAD; exec sleep 1000"])
+    t.await_socket(program.pid)
+    check(f" {program.pid} " in t.ctl("ps").stdout, "not listed before")
+    program.send()
+    wait_until(lambda: os.path.basename(os.readlink(f"/proc/{program.pid}/exe")) == "sleep", "exec")
+    check(f" {program.pid} " not in t.ctl("ps").stdout, "still listed")
+    check("libprobe.so is not loaded" in dump(t, program, status=4).stderr, "cause")
+
+
+@test("after exec with the agent a dump waits for the new agent's socket")
+def exec_again(t):
+    program = t.program(["sh", "-c", "read x; exec sleep 1000"])
+    t.await_socket(program.pid)
+    time.sleep(1.1)  # no young process any more
+    program.send()
+    wait_until(lambda: os.path.basename(os.readlink(f"/proc/{program.pid}/exe")) == "sleep" and
+               any(read_text(f"/proc/{program.pid}/task/{tid}/comm").startswith("libprobe")
+                   for tid in os.listdir(f"/proc/{program.pid}/task")), "exec")
+    dump(t, program, status=0)
+
+
+@test("the socket's file was removed: said, with what to do")
+def removed_socket(t):
+    program = t.program(["sleep", "1000"])
+    os.unlink(t.await_socket(program.pid))
+    result = dump(t, program, status=4)
+    check("the socket's file is gone" in result.stderr and "PROBE_DIR" in result.stderr, result.stderr)
+
+
+@test("a PROBE_DIR that cannot be used is named")
+def bad_directory(t):
+    program = t.program(["sleep", "1000"], env={"PROBE_DIR": "/nonexistent/deep"})
+    wait_until(lambda: "libprobe" in read_text(f"/proc/{program.pid}/maps"), "loaded")
+    time.sleep(1.1)
+    result = dump(t, program, status=4)
+    check("PROBE_DIR /nonexistent/deep cannot be used: No such file" in result.stderr, result.stderr)
+
+
+@test("name:GLOB means those with an agent, if there are any")
+def glob_prefers_agents(t):
+    copy = os.path.join(str(t.work), f"unique{os.getpid()}")
+    shutil.copy(shutil.which("sleep"), copy)
+    without = t.program([copy, "1000"], probe=False)
+    program = t.program([copy, "1000"])
+    t.await_socket(program.pid)
+    report = json.loads(dump(t, f"name:{os.path.basename(copy)}", "-f", "json", status=0).stdout)
+    equal([process["pid"] for process in report["processes"]], [program.pid], "pids")
+    check(without.alive(), "the other ended")
+
+
+@test("a program that changed its root is found by its agent's", docker=False)
+def changed_root(t):
+    if os.geteuid() != 0:
+        raise Skip("needs root for chroot")
+    empty = os.path.join(str(t.work), "empty")
+    os.mkdir(empty)
+    program = t.program([sys.executable, "-c", "import os,sys; os.chroot(sys.argv[1]); os.chdir('/'); print('in');"
+                         "sys.stdout.flush(); sys.stdin.read()", empty])
+    equal(program.line(), "in", "first line")
+    dump(t, program, status=0)
+
+
+@test("a program that has sandboxed all its threads since: not woken, unless forced", "S76")
+def tightened(t):
+    target = t.spawn("tsync")
+    dump(t, target, status=0)
+    equal(target.step(), "sandboxed", "the scenario's answer")
+    result = dump(t, target, status=4)
+    check("has sandboxed itself since" in result.stderr and "--force" in result.stderr, result.stderr)
+    check("t_wait_release" not in result.stdout and "sleeping" in result.stdout, result.stdout)
+    time.sleep(0.2)
+    check(target.alive(), "the program was killed")
+    t.ctl("dump", "--force", target.pid)
+    equal(target.wait(check=False), -signal.SIGSYS, "--force asked the agent, and the filter kills for that")
+
+
+@test("a process that is sandboxed when it loads the agent is dumped")
+def sandboxed_before(t):
+    target = t.spawn("threads", launch=["-s"], n=2, depth=2)
+    check(":" in read_text(f"/proc/{target.pid}/task/{t.agent_thread(target.pid)}/comm"), "the agent's name")
+    dump(t, target, status=0)
+    target.release()
 
 
 @test("no such process: exit 3")
@@ -397,6 +522,19 @@ def files(t):
     equal(os.listdir(str(t.work)).count("report.txt"), 1, "file")
     check(not [name for name in os.listdir(str(t.work)) if name.startswith("report.") and name.count(".") > 1],
           "a temporary file is left")
+
+
+@test("-o writes through to a FIFO or device, and leaves it what it is")
+def special_files(t):
+    agent = fake(t, "whole")
+    dump(t, agent, "-f", "text", "-o", "/dev/null", status=0)
+    check(stat.S_ISCHR(os.stat("/dev/null").st_mode), "/dev/null was replaced")
+    fifo = os.path.join(str(t.work), "fifo.json")
+    os.mkfifo(fifo)
+    reader = subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE, text=True)
+    dump(t, agent, "-o", fifo, status=0)
+    equal(json.loads(reader.communicate(timeout=20)[0])["schema"], "probe-report/1", "schema")
+    check(stat.S_ISFIFO(os.stat(fifo).st_mode), "the FIFO was replaced")
 
 
 @test("-o replaces a link and does not write through it")
