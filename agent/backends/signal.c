@@ -32,6 +32,8 @@
 #define SILENCE_LOOKS 50
 #define LONGEST_NAP UINT64_C(1000000)
 #define PAGE ((uint64_t)4096)
+/* Stack bytes of one batch (DESIGN, "Data types"). */
+#define BATCH_SIZE ((size_t)32 * 1024 * 1024)
 /*
  * Of every slot, made present before the signal, so that the handler does not wait for
  * the kernel to clear pages.
@@ -44,7 +46,10 @@ struct slot libprobe_slots[SLOT_COUNT];
 static struct {
     bool ready;
     uint64_t own_seccomp, own_filters; /* the probe thread's, in this dump */
-    uint8_t *bytes;                    /* SLOT_COUNT times SNAPSHOT_MAX_STACK, mapped when first needed */
+    uint8_t *bytes;                    /* n_slots times slot_size, mapped when first needed */
+    size_t slot_size;
+    unsigned
+        n_slots; /* of libprobe_slots: fewer where stacks of any size were asked for, or memory is short */
 } state;
 
 void signal_backend_init(int requested_signal)
@@ -74,11 +79,11 @@ static void prepare(void)
 /* The slot's buffer for the copy: innermost bytes, then outermost ones. */
 static void set_buffer(const struct capture_session *session, struct slot *slot)
 {
-    uint64_t size = session->max_stack < SNAPSHOT_MAX_STACK ? session->max_stack : SNAPSHOT_MAX_STACK;
+    uint64_t size = session->max_stack < state.slot_size ? session->max_stack : state.slot_size;
 
     slot->inner_size = size / 4 * 3 & ~UINT64_C(7);
     slot->outer_size = size / 4 & ~UINT64_C(7);
-    slot->bytes = (uint64_t *)(state.bytes + (size_t)(slot - libprobe_slots) * SNAPSHOT_MAX_STACK);
+    slot->bytes = (uint64_t *)(state.bytes + (size_t)(slot - libprobe_slots) * state.slot_size);
     for (size_t i = 0; i < PRESENT_PAGES; i++)
         *((volatile uint8_t *)slot->bytes + i * PAGE) = 0;
 }
@@ -126,7 +131,7 @@ struct batch {
 /* A slot that nobody holds. Those that a handler is stuck in stay out of use until it publishes. */
 static struct slot *next_slot(unsigned *at)
 {
-    while (*at < SLOT_COUNT) {
+    while (*at < state.n_slots) {
         struct slot *slot = &libprobe_slots[(*at)++];
         uint64_t word = __atomic_load_n(&slot->word, __ATOMIC_ACQUIRE);
 
@@ -338,18 +343,24 @@ static void collect(struct capture_session *session, struct batch *batch, const 
         }
         add_pause(session, slot, start);
         take_slot(session, sample, slot);
-        sys_madvise(slot->bytes, SNAPSHOT_MAX_STACK, MADV_DONTNEED);
+        sys_madvise(slot->bytes, state.slot_size, MADV_DONTNEED);
     }
     batch->n = 0;
 }
 
 /* Never freed: a handler may come late. */
-static bool map_slots(void)
+static bool map_slots(size_t max_stack)
 {
-    size_t size = SLOT_COUNT * SNAPSHOT_MAX_STACK;
+    size_t slot_size = (max_stack + PAGE - 1) & ~(size_t)(PAGE - 1), size;
 
-    if (!state.bytes)
-        state.bytes = reserve_memory(size, size, &size);
+    if (state.bytes)
+        return true;
+    if (slot_size < PRESENT_PAGES * PAGE)
+        slot_size = PRESENT_PAGES * PAGE;
+    size = SLOT_COUNT * slot_size < BATCH_SIZE ? SLOT_COUNT * slot_size : BATCH_SIZE;
+    state.bytes = reserve_memory(size, slot_size, &size);
+    state.slot_size = slot_size;
+    state.n_slots = state.bytes ? (unsigned)(size / slot_size) : 0;
     return state.bytes;
 }
 
@@ -363,7 +374,7 @@ static enum capture_reason why_nobody(const struct capture_session *session)
         return REASON_SYSCALL_UNREADABLE;
     state.own_seccomp = own.seccomp;
     state.own_filters = own.seccomp_filters;
-    if (!map_slots())
+    if (!map_slots(session->max_stack))
         return REASON_MEMORY;
     return signal_number_settle();
 }

@@ -366,6 +366,41 @@ Test(signal_backend, long_stacks_keep_both_ends)
     worker_stop(&worker);
 }
 
+static void spin_with_much(struct worker *worker)
+{
+    volatile uint8_t room[600 * 1024];
+
+    for (size_t i = 0; i < sizeof room; i += 4096)
+        room[i] = 1;
+    spin_marked(worker);
+    room[1] = room[0]; /* no tail call */
+}
+
+/* PROBE_MAX_STACK holds for running threads, too: larger stacks, fewer of them at a time. */
+Test(signal_backend, as_much_as_was_asked_for_of_any_number_of_threads)
+{
+    enum { THREADS = 6 };
+    struct worker workers[THREADS] = {0};
+    struct fixture *fixture;
+
+    for (unsigned i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){.body = spin_with_much, .stack_size = 1 << 20};
+        worker_start(&workers[i]);
+        wait_arrived(&workers[i]);
+    }
+    fixture = fixture_new();
+    fixture->session.max_stack = 8 << 20; /* four fit a batch */
+    fixture_capture(fixture);
+    for (unsigned i = 0; i < THREADS; i++) {
+        struct thread_sample *sample = fixture_sample(fixture, workers[i].tid);
+
+        cr_expect(eq(int, sample->capture, CAPTURE_SIGNAL), "reason %d", sample->reason);
+        cr_expect(not(sample->truncated));
+        cr_expect(gt(u64, sample->stack_bytes, 600 * 1024));
+        worker_stop(&workers[i]);
+    }
+}
+
 /* Cases S07, S08 */
 Test(signal_backend, not_twice_in_a_second)
 {
