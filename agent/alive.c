@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * See alive.h. A descriptor costs nothing while nothing happens; looking now and then would wake the thread
- * up. Zone: probe thread.
+ * See alive.h. A descriptor costs nothing while nothing happens; looking now and then
+ * would wake the thread up.
+ * Zone: probe thread.
  */
 #include "agent/alive.h"
 
@@ -20,13 +21,9 @@
 
 static bool lives(int task_fd, int32_t tid)
 {
-    char path[PROCFS_PATH_MAX], line[PROCFS_LINE_MAX];
     struct procfs_stat stat_line;
-    long n;
 
-    procfs_task_path(path, tid, "stat");
-    n = process_read_file(task_fd, path, line, sizeof line);
-    return n > 0 && procfs_parse_stat(line, (size_t)n, &stat_line) && stat_line.state != 'Z' &&
+    return process_task_stat(task_fd, tid, &stat_line) == 0 && stat_line.state != 'Z' &&
            stat_line.state != 'X' && !(stat_line.flags & (PROCFS_FLAG_IO_WORKER | PROCFS_FLAG_KTHREAD));
 }
 

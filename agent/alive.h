@@ -4,9 +4,10 @@
  * one, by the bare system call or killed by a sandbox, would stay as a zombie, and its parent would wait. So
  * the probe thread watches one of the others at a time, and leaves when there is none.
  *
- * Only Linux 6.9 to 6.14 tells when the main thread has ended before the process (PIDFD_THREAD; since 6.15
- * the leader counts as gone with the last thread). Elsewhere it is seen at the next request: `probectl ps` is
- * one. Zone: probe thread.
+ * Only Linux 6.9 to 6.14 tells when the main thread has ended before the process (PIDFD_THREAD;
+ * since 6.15 the leader counts as gone with the last thread). Elsewhere it is seen at the next
+ * request: `probectl ps` is one.
+ * Zone: probe thread.
  */
 #ifndef AGENT_ALIVE_H
 #define AGENT_ALIVE_H

@@ -8,6 +8,7 @@
 #include <asm/errno.h>
 #include <asm/fcntl.h>
 
+#include "agent/process.h"
 #include "agent/procfs.h"
 #include "agent/sys.h"
 
@@ -30,16 +31,8 @@ struct listing {
 static uint32_t count_threads(const struct capture_session *session)
 {
     struct procfs_stat stat_line;
-    char path[PROCFS_PATH_MAX], text[PROCFS_LINE_MAX];
-    long n, fd;
 
-    procfs_task_path(path, session->self_tid, "stat");
-    fd = sys_openat(session->task_fd, path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return 0;
-    n = sys_read((int)fd, text, sizeof(text));
-    sys_close((int)fd);
-    return n > 0 && procfs_parse_stat(text, (size_t)n, &stat_line) ? stat_line.n_threads : 0;
+    return process_task_stat(session->task_fd, session->self_tid, &stat_line) == 0 ? stat_line.n_threads : 0;
 }
 
 static void add_thread(struct listing *listing, int32_t tid)
@@ -145,20 +138,12 @@ static uint32_t keep_pending(struct thread_sample **samples, uint32_t n)
     return kept;
 }
 
-static void give_reason(struct thread_sample **samples, uint32_t n, enum capture_reason reason)
-{
-    for (uint32_t i = 0; i < n; i++)
-        samples[i]->reason = reason;
-}
-
 static void account(struct capture_session *session, const struct thread_sample *threads, uint32_t n)
 {
     uint32_t captured = 0;
 
-    /* Where there is no user stack, nothing is missing. */
     for (uint32_t i = 0; i < n; i++)
-        captured += threads[i].capture != CAPTURE_NONE || threads[i].reason == REASON_ZOMBIE ||
-                    threads[i].reason == REASON_KERNEL_WORKER;
+        captured += sample_counts_as_captured(&threads[i]);
     session->stats->threads_total = n;
     session->stats->threads_captured = captured;
     session->stats->threads_dropped = n - captured;

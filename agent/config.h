@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The PROBE_* variables, read once at load. The program may change its environment at any time, so everything
- * is copied. Zone: load time.
+ * The PROBE_* variables, read once at load. The program may change its environment at any
+ * time, so everything is copied.
+ * Zone: load time.
  */
 #ifndef AGENT_CONFIG_H
 #define AGENT_CONFIG_H
@@ -25,7 +26,8 @@ struct config {
     enum capture_mode mode;      /* PROBE_CAPTURE */
     int signal;                  /* PROBE_SIGNAL; 0: the agent chooses */
     size_t max_stack;            /* PROBE_MAX_STACK */
-    /* One sentence for every bad value; the default is used. Printed in the header of a dump, never before.
+    /*
+     * One sentence for every bad value; the default is used. Printed in the header of a dump, never before.
      */
     const char *complaints[CONFIG_MAX_COMPLAINTS];
     unsigned n_complaints;

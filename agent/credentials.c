@@ -17,8 +17,10 @@
 
 #include "agent/nolibc.h"
 
-/* Bytes of /proc/<pid>/task/<tid>/status that are looked at: 800 supplementary groups fit, and fewer are no
- * harm. */
+/*
+ * Bytes of /proc/<pid>/task/<tid>/status that are looked at: 800 supplementary groups
+ * fit, and fewer are no harm.
+ */
 #define STATUS_SIZE 8192
 #define MAX_GROUPS 512
 
@@ -155,8 +157,10 @@ static int take_on(const struct credentials *wanted, const struct credentials *o
     return (int)r;
 }
 
-/* A change of credentials takes "dumpable" from the whole process (kernel/cred.c), also if the program had
- * set it. */
+/*
+ * A change of credentials takes "dumpable" from the whole process (kernel/cred.c), also
+ * if the program had set it.
+ */
 static int take_on_quietly(const struct credentials *wanted, const struct credentials *ours)
 {
     bool dumpable = sys_get_dumpable() == 1;

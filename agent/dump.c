@@ -11,8 +11,8 @@
 #include "agent/capture.h"
 #include "agent/names.h"
 #include "agent/process.h"
-#include "agent/report/encode.h"
 #include "agent/report/explain.h"
+#include "agent/report/stages.h"
 #include "agent/sys.h"
 #include "agent/text.h"
 #include "agent/walk.h"
@@ -136,10 +136,13 @@ static void capture(struct dump *dump)
     dump->list_whole = r == 0;
     if (!dump->list_whole)
         because(dump, "the list of threads is not whole: memory or permission");
-    if (walk_init(&dump->walk, snapshot, &dump->modules, &dump->memory, dump->arena, snapshot->n_threads) < 0)
+    if (walk_init(&dump->walk, snapshot, &dump->modules, &dump->memory, dump->arena, snapshot->n_threads) <
+        0) {
         because(dump, "the agent's memory is too small for this program: stacks are missing");
-    else
-        capture_threads(&dump->session, snapshot->threads, snapshot->n_threads);
+        return;
+    }
+    dump->walk.deadline = dump->deadline;
+    capture_threads(&dump->session, snapshot->threads, snapshot->n_threads);
 }
 
 static bool has_whole_stack(const struct snapshot *snapshot, const struct thread_sample *thread)
@@ -172,39 +175,15 @@ static void count(struct dump *dump)
     snapshot->stats.duration_nanos = sys_monotonic_nanos() - dump->started;
 }
 
-static void encode_raw_stage(const struct dump *dump)
-{
-    const struct snapshot *snapshot = &dump->snapshot;
-    struct out *out = dump->sink->out;
-
-    for (uint32_t i = 0; i < snapshot->n_frames; i++)
-        encode_frame(out, snapshot, i);
-    for (uint32_t i = 0; i < snapshot->n_stacks; i++)
-        encode_stack(out, snapshot, i);
-    for (uint32_t i = 0; i < snapshot->n_threads; i++)
-        encode_thread(out, &snapshot->threads[i]);
-    encode_captured(out, snapshot);
-}
-
 static void name(struct dump *dump)
 {
     struct snapshot *snapshot = &dump->snapshot;
-    struct out *out = dump->sink->out;
 
     if (!dump->request->symbols)
         return;
     if (!names_resolve(snapshot, &dump->modules, &dump->memory, dump->arena, dump->deadline))
         because(dump, "time or memory ran out before every frame had a name");
-    for (uint32_t i = 0; i < snapshot->n_modules; i++)
-        if (snapshot->modules[i].symbols != SYMBOLS_NOT_LOOKED)
-            encode_module_symbols(out, snapshot, i);
-    for (uint32_t i = 0; i < snapshot->n_symbols; i++)
-        encode_symbol(out, snapshot, i);
-    for (uint32_t i = 0; i < snapshot->n_frames; i++)
-        if (snapshot->frames[i].symbol >= 0)
-            encode_name(out, snapshot, i);
-    for (uint32_t i = 0; i < snapshot->n_addresses; i++)
-        encode_address(out, snapshot, i);
+    encode_names_stage(dump->sink->out, snapshot);
 }
 
 /*
@@ -228,8 +207,10 @@ static bool owner_is_newcomer(const struct dump *dump, const struct thread_sampl
     return sys_fstatat(dump->session.task_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Captures are not simultaneous: what is claimed about several threads rests on proof that they stayed as
- * they were. */
+/*
+ * Captures are not simultaneous: what is claimed about several threads rests on proof that
+ * they stayed as they were.
+ */
 static void explain(struct dump *dump)
 {
     struct snapshot *snapshot = &dump->snapshot;
@@ -242,8 +223,7 @@ static void explain(struct dump *dump)
             thread->still = capture_is_still(&dump->session, thread) && !owner_is_newcomer(dump, thread);
     }
     explain_conclude(snapshot, dump->arena);
-    encode_still(dump->sink->out, snapshot);
-    encode_explanation(dump->sink->out, snapshot);
+    encode_explanation_stage(dump->sink->out, snapshot);
 }
 
 static void stage_done(const struct dump *dump)
@@ -262,9 +242,7 @@ static void take_dump(struct dump *dump)
     load_modules(dump);
     capture(dump);
     count(dump);
-    for (uint32_t i = 0; i < dump->snapshot.n_modules; i++)
-        encode_module(out, &dump->snapshot, i);
-    encode_raw_stage(dump);
+    encode_raw_stage(out, &dump->snapshot);
     stage_done(dump);
 
     name(dump);

@@ -12,8 +12,10 @@
 /* Where the records go. */
 struct dump_sink {
     struct out *out;
-    /* Called when a stage is whole: what is in out now should be on its way before riskier things are
-     * touched. */
+    /*
+     * Called when a stage is whole: what is in out now should be on its way before
+     * riskier things are touched.
+     */
     void (*stage_done)(void *context);
     void *context;
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * See endpoint.h. Every path is opened relative to a directory descriptor that was checked before, so nothing
- * can be exchanged in between. The descriptors are in the probe thread's private table. Zone: probe thread.
+ * can be exchanged in between. The descriptors are in the probe thread's private table.
+ * Zone: probe thread.
  */
 #include "agent/endpoint.h"
 
@@ -109,8 +110,10 @@ static void sweep(int directory)
         }
 }
 
-/* Binds the name, whatever lies there: only the program that this one was before exec has the same pid and
- * start. */
+/*
+ * Binds the name, whatever lies there: only the program that this one was before exec
+ * has the same pid and start.
+ */
 static long bind_anew(int fd, int directory, const char *name)
 {
     struct sockaddr_un address;

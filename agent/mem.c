@@ -2,8 +2,8 @@
 /*
  * The four functions that compilers call by themselves, hidden in libprobe.so: the program's own may be
  * interposed, and binding to them would be an import.
- * Zone: probe thread. Built with -fno-tree-loop-distribute-patterns, or each would be compiled into a call of
- * itself.
+ * Zone: probe thread. Built with -fno-tree-loop-distribute-patterns, or each would be
+ * compiled into a call of itself.
  */
 #include <stddef.h>
 #include <stdint.h>

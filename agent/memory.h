@@ -17,8 +17,10 @@
 #define MEMORY_PAGE 4096
 #define MEMORY_CACHED_PAGES 64
 
-/* Pages of unwind tables and code, kept for one dump: a table search touches the same few pages again and
- * again. */
+/*
+ * Pages of unwind tables and code, kept for one dump: a table search touches the same
+ * few pages again and again.
+ */
 struct memory_page {
     uint64_t address; /* 0: empty */
     uint8_t bytes[MEMORY_PAGE];
@@ -38,7 +40,8 @@ struct memory {
  */
 size_t memory_read(struct memory *memory, uint64_t address, void *to, size_t size);
 
-/* All of it or false; through the page cache. For loaded segments, which do not change while they are mapped.
+/*
+ * All of it or false; through the page cache. For loaded segments, which do not change while they are mapped.
  */
 bool memory_read_cached(struct memory *memory, uint64_t address, void *to, size_t size);
 

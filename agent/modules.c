@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * See modules.h. The text of /proc/thread-self/maps stays in the arena and is cut into lines in place, so
- * that the module paths need no copies. Zone: probe thread.
+ * that the module paths need no copies.
+ * Zone: probe thread.
  */
 #include "agent/modules.h"
 
@@ -104,14 +105,13 @@ static bool read_image(void *context, uint64_t offset, void *to, size_t size)
 
 static char *hex_text(struct arena *arena, const uint8_t *bytes, size_t n)
 {
-    static const char digits[] = "0123456789abcdef";
     char *text = arena_alloc(arena, n * 2 + 1);
 
     if (!text)
         return NULL;
     for (size_t i = 0; i < n; i++) {
-        text[i * 2] = digits[bytes[i] >> 4];
-        text[i * 2 + 1] = digits[bytes[i] & 15];
+        text[i * 2] = text_hex_digit(bytes[i] >> 4);
+        text[i * 2 + 1] = text_hex_digit(bytes[i] & 15);
     }
     text[n * 2] = 0;
     return text;

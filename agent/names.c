@@ -5,13 +5,8 @@
  */
 #include "agent/names.h"
 
-#include <fcntl.h>
-#include <linux/errno.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-
+#include "agent/module_file.h"
 #include "agent/sys.h"
-#include "agent/text.h"
 #include "unwind/symbols.h"
 #include "agent/nolibc.h"
 
@@ -24,37 +19,6 @@ struct wanted {
     uint32_t index;   /* of the frame or address in the snapshot */
     bool is_frame;
 };
-
-/* A symbol table may claim any size, and a file may come from a slow place: reading stops at the deadline. */
-struct symbol_file {
-    int fd;
-    uint64_t deadline;
-    bool late, failed; /* not all was read, and the file is not to blame */
-};
-
-static bool read_file_at(void *context, uint64_t offset, void *to, size_t size)
-{
-    struct symbol_file *file = context;
-    uint8_t *out = to;
-
-    while (size > 0) {
-        long n;
-
-        file->late = sys_monotonic_nanos() >= file->deadline;
-        if (file->late)
-            return false;
-        n = sys_pread(file->fd, out, size, offset);
-        if (n == -EINTR)
-            continue;
-        file->failed = n < 0;
-        if (n <= 0)
-            return false;
-        out += n;
-        offset += (uint64_t)n;
-        size -= (size_t)n;
-    }
-    return true;
-}
 
 static uint64_t lookup_address(const struct frame *frame)
 {
@@ -121,36 +85,6 @@ static size_t make_queries(const struct wanted *wanted, size_t n, struct symbol_
     return n_queries;
 }
 
-/* "/path/of/file (deleted)" is how maps shows a file that was removed or replaced (fs/d_path.c). */
-static bool is_deleted(const char *path)
-{
-    static const char suffix[] = " (deleted)";
-    size_t n = text_length(path);
-
-    return n > sizeof suffix - 1 && text_equal(path + n - (sizeof suffix - 1), suffix);
-}
-
-/* Is this the file that is mapped? Its build-id must be the one in memory. */
-static enum module_symbols check_identity(const struct report_module *module, const struct elf_file *file,
-                                          const struct stat *status)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    if (!module->build_id) {
-        /* maps and stat disagree about devices on overlay and btrfs; a false "mismatched" is the safe side.
-         */
-        uint64_t device = (uint64_t)major(status->st_dev) << 32 | minor(status->st_dev);
-
-        return module->inode == status->st_ino && module->device == device ? SYMBOLS_TABLE
-                                                                           : SYMBOLS_MISMATCHED;
-    }
-    for (size_t i = 0; i < file->build_id_size; i++)
-        if (module->build_id[i * 2] != digits[file->build_id[i] >> 4] ||
-            module->build_id[i * 2 + 1] != digits[file->build_id[i] & 15])
-            return SYMBOLS_MISMATCHED;
-    return module->build_id[file->build_id_size * 2] ? SYMBOLS_MISMATCHED : SYMBOLS_TABLE;
-}
-
 /* The stage's working memory: arrays for the frames of one module at a time. */
 struct naming {
     struct snapshot *snapshot;
@@ -179,8 +113,10 @@ static int32_t add_symbol(const struct naming *naming, const struct elf_reader *
     return (int32_t)snapshot->n_symbols++;
 }
 
-/* symbol_offset is counted from the symbol's start, so that of a return address is one more than what was
- * looked up. */
+/*
+ * symbol_offset is counted from the symbol's start, so that of a return address is one
+ * more than what was looked up.
+ */
 static void give_name(struct snapshot *snapshot, const struct wanted *wanted, int32_t symbol, uint64_t value)
 {
     if (wanted->is_frame) {
@@ -228,26 +164,21 @@ static enum module_symbols resolve_tables(const struct naming *naming, const str
     return file->symtab.count ? SYMBOLS_TABLE : SYMBOLS_DYNAMIC;
 }
 
-static enum module_symbols resolve_in_file(const struct naming *naming, int fd,
-                                           const struct report_module *module, size_t n)
+static enum module_symbols resolve_in_file(const struct naming *naming, const struct report_module *module,
+                                           size_t n)
 {
-    struct symbol_file source = {.fd = fd, .deadline = naming->deadline};
-    struct elf_reader reader = {&source, read_file_at};
-    struct elf_file file;
-    struct stat status;
-    enum module_symbols outcome;
+    struct module_file file;
+    enum module_symbols outcome = module_file_open(&file, module, naming->deadline);
 
-    if (sys_fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
-        return SYMBOLS_UNREADABLE;
-    outcome = SYMBOLS_MALFORMED;
-    if (elf_read_file(&reader, &file) == ELF_OK) {
-        outcome = check_identity(module, &file, &status);
-        if (outcome == SYMBOLS_TABLE)
-            outcome = resolve_tables(naming, &reader, &file, n);
+    if (outcome == SYMBOLS_TABLE) {
+        outcome = resolve_tables(naming, &file.reader, &file.elf, n);
+        if (file.failed)
+            outcome = SYMBOLS_UNREADABLE;
+        if (file.late)
+            outcome = SYMBOLS_NOT_LOOKED;
     }
-    if (source.late)
-        return SYMBOLS_NOT_LOOKED;
-    return source.failed ? SYMBOLS_UNREADABLE : outcome;
+    module_file_close(&file);
+    return outcome;
 }
 
 struct image {
@@ -277,22 +208,8 @@ static enum module_symbols resolve_vdso(const struct naming *naming, struct memo
 static enum module_symbols resolve_module(const struct naming *naming, struct memory *memory,
                                           const struct report_module *module, size_t n)
 {
-    enum module_symbols outcome;
-    long fd;
-
-    if (module->path[0] != '/')
-        return resolve_vdso(naming, memory, module, n);
-    if (is_deleted(module->path))
-        return SYMBOLS_DELETED;
-    /* O_NONBLOCK: if somebody put a FIFO at the path, do not wait for its writer. */
-    fd = sys_openat(AT_FDCWD, module->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
-    if (fd == -ENOENT)
-        return SYMBOLS_DELETED;
-    if (fd < 0)
-        return SYMBOLS_UNREADABLE;
-    outcome = resolve_in_file(naming, (int)fd, module, n);
-    sys_close((int)fd);
-    return outcome;
+    return module->path[0] == '/' ? resolve_in_file(naming, module, n)
+                                  : resolve_vdso(naming, memory, module, n);
 }
 
 bool names_resolve(struct snapshot *snapshot, const struct modules *modules, struct memory *memory,

@@ -11,8 +11,8 @@
 
 /*
  * names_resolve() - fill snapshot->symbols, frames[].symbol, modules[].symbols, and addresses: the places
- * inside modules where threads wait at a futex A file is used only if it is the one that is mapped: same
- * build-id, or same device and inode where there is none.
+ * inside modules where threads wait at a futex
+ * @snapshot: frames and modules are there; its arrays of symbols and addresses are made here, in @arena
  * @deadline: CLOCK_MONOTONIC ns; modules that were not reached keep SYMBOLS_NOT_LOOKED
  * Return: false when time or memory ran out before the last module.
  */

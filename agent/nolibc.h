@@ -2,8 +2,8 @@
 /*
  * Included last by every file of the agent: using one of these names in the target is a compile error. They
  * may lock, allocate, touch thread-local storage or belong to somebody's interposer. Names that are also
- * ordinary words (read, open, stat) are left to the check of libprobe.so's imports. Zone: handler and probe
- * thread.
+ * ordinary words (read, open, stat) are left to the check of libprobe.so's imports.
+ * Zone: handler and probe thread.
  */
 #ifndef AGENT_NOLIBC_H
 #define AGENT_NOLIBC_H

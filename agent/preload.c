@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What the loader runs: decide whether to be active here, and if so start the probe thread. Fails open
- * everywhere and prints nothing: whatever goes wrong, the program runs as without us. Zone: load time, on the
- * program's thread.
+ * everywhere and prints nothing: whatever goes wrong, the program runs as without us.
+ * Zone: load time, on the program's thread.
  */
 #include <fcntl.h>
 #include <linux/auxvec.h>
@@ -31,6 +31,7 @@ extern int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*ch
     __attribute__((weak));
 
 static struct config config;
+static bool loaded_under_filter; /* that of a container, say */
 
 static bool matches_program(void)
 {
@@ -61,9 +62,14 @@ static bool is_zygote(int argc, char *const *argv)
     return false;
 }
 
-/* The child of fork without exec has none of our threads; it gets its own, on the stack the parent's had. */
+/*
+ * The child of fork without exec has none of our threads; it gets its own, on the stack the parent's had. Not
+ * under a filter that the program made for itself: it may kill for what starting a thread takes.
+ */
 static void start_in_child(void)
 {
+    if (!loaded_under_filter && sys_get_seccomp() != 0)
+        return;
     signal_backend_init(config.signal);
     thread_start(&config);
 }
@@ -76,6 +82,7 @@ __attribute__((constructor)) static void load(int argc, char **argv, char **envp
     /* glibc hands constructors the program's arguments, musl does not. */
     if (config.disabled || config.lazy || !matches_program() || (__register_atfork && is_zygote(argc, argv)))
         return;
+    loaded_under_filter = sys_get_seccomp() != 0;
     signal_backend_init(config.signal);
     if (thread_start(&config) < 0)
         return;

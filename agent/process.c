@@ -9,18 +9,14 @@
 #include <linux/auxvec.h>
 #include <linux/errno.h>
 
-#include "agent/procfs.h"
 #include "agent/report/out.h"
+#include "agent/report/units.h"
 #include "agent/sys.h"
 #include "agent/text.h"
 #include "agent/nolibc.h"
 
 #define MAX_PATH 4096
 #define MAX_ARGUMENTS 4096 /* bytes of the command line shown with --args */
-
-/* USER_HZ, the unit of times in /proc; 100 on every architecture that Linux still has but alpha and ia64. */
-#define TICKS_PER_SECOND 100
-#define NANOS_PER_TICK (UINT64_C(1000000000) / TICKS_PER_SECOND)
 
 long process_read_file(int directory, const char *path, char *to, size_t size)
 {
@@ -40,11 +36,28 @@ long process_read_file(int directory, const char *path, char *to, size_t size)
     return n < 0 ? n : (long)used;
 }
 
-static int read_stat(int32_t pid, struct procfs_stat *ret)
+static int read_stat(int directory, const char *path, struct procfs_stat *ret)
 {
-    char path[64], line[PROCFS_LINE_MAX];
+    char line[PROCFS_LINE_MAX];
+    long n = process_read_file(directory, path, line, sizeof line);
+
+    if (n < 0)
+        return (int)n;
+    return procfs_parse_stat(line, (size_t)n, ret) ? 0 : -EINVAL;
+}
+
+int process_task_stat(int task_fd, int32_t tid, struct procfs_stat *ret)
+{
+    char path[PROCFS_PATH_MAX];
+
+    procfs_task_path(path, tid, "stat");
+    return read_stat(task_fd, path, ret);
+}
+
+static int read_process_stat(int32_t pid, struct procfs_stat *ret)
+{
+    char path[64];
     struct out out = {.buffer = path, .size = sizeof path - 1};
-    long n;
 
     if (pid == 0) {
         /* The process's own line, which a zombie leader still has; thread-self/stat would be our thread's. */
@@ -55,16 +68,13 @@ static int read_stat(int32_t pid, struct procfs_stat *ret)
         out_text(&out, "/stat");
     }
     path[out.used] = 0;
-    n = process_read_file(AT_FDCWD, path, line, sizeof line);
-    if (n < 0)
-        return (int)n;
-    return procfs_parse_stat(line, (size_t)n, ret) ? 0 : -EINVAL;
+    return read_stat(AT_FDCWD, path, ret);
 }
 
 int process_start_ticks(int32_t pid, uint64_t *ret_ticks)
 {
     struct procfs_stat line;
-    int r = read_stat(pid, &line);
+    int r = read_process_stat(pid, &line);
 
     if (r == 0)
         *ret_ticks = line.start_ticks;
@@ -100,8 +110,10 @@ static const char *read_link(const char *path, struct arena *arena)
     return text;
 }
 
-/* Arguments are separated by NUL bytes; only argv[0] is shown unless the user asked, since arguments hold
- * secrets. */
+/*
+ * Arguments are separated by NUL bytes; only argv[0] is shown unless the user asked,
+ * since arguments hold secrets.
+ */
 static const char *read_command(bool all_arguments, struct arena *arena)
 {
     char *text = arena_alloc(arena, MAX_ARGUMENTS);
@@ -122,10 +134,15 @@ void process_describe(struct process_info *ret, bool all_arguments, struct arena
     int32_t proc_pid, proc_tid;
 
     *ret = (struct process_info){.ns_pid = sys_getpid(), .uid = sys_getuid()};
-    ret->pid = process_proc_ids(&proc_pid, &proc_tid) == 0 ? proc_pid : ret->ns_pid;
+    ret->pid = ret->ns_pid;
+    if (process_proc_ids(&proc_pid, &proc_tid) == 0) {
+        ret->pid = proc_pid;
+        ret->foreign_proc = proc_tid != sys_gettid();
+    }
+    ret->main_tid = ret->pid;
     ret->exe = read_link("/proc/thread-self/exe", arena);
     ret->command = read_command(all_arguments, arena);
-    if (read_stat(0, &line) < 0)
+    if (read_process_stat(0, &line) < 0)
         return;
     ret->ppid = line.ppid;
     ret->start_ticks = line.start_ticks;

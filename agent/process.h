@@ -6,6 +6,7 @@
 #ifndef AGENT_PROCESS_H
 #define AGENT_PROCESS_H
 
+#include "agent/procfs.h"
 #include "agent/report/arena.h"
 #include "agent/report/snapshot.h"
 
@@ -26,5 +27,8 @@ int process_proc_ids(int32_t *ret_pid, int32_t *ret_tid);
 
 /* The file's content, cut to size - 1 bytes and NUL-terminated. Length or -errno. */
 long process_read_file(int directory, const char *path, char *to, size_t size);
+
+/* A thread's line in stat; task_fd is /proc/<pid>/task. 0 or -errno, -EINVAL for a line that is none. */
+int process_task_stat(int task_fd, int32_t tid, struct procfs_stat *ret);
 
 #endif

@@ -5,6 +5,8 @@
  */
 #include "agent/procfs.h"
 
+#include "agent/report/out.h"
+#include "agent/text.h"
 #include "agent/nolibc.h"
 
 /* A place in a text. After the first mismatch ok is false and stays so; the caller checks once. */
@@ -235,32 +237,17 @@ bool procfs_parse_status(const char *text, size_t size, struct procfs_status *re
 
 void procfs_task_path(char path[PROCFS_PATH_MAX], int32_t tid, const char *file)
 {
-    char digits[10];
-    uint32_t left = (uint32_t)tid;
-    size_t n = 0, used = 0;
+    struct out out = {.buffer = path, .size = PROCFS_PATH_MAX - 1};
 
-    do {
-        digits[n++] = (char)('0' + left % 10);
-        left /= 10;
-    } while (left);
-    while (n)
-        path[used++] = digits[--n];
-    path[used++] = '/';
-    while (*file && used < PROCFS_PATH_MAX - 1)
-        path[used++] = *file++;
-    path[used] = '\0';
+    out_unsigned(&out, (uint64_t)tid);
+    out_char(&out, '/');
+    out_text(&out, file);
+    path[out.used] = '\0';
 }
 
 int32_t procfs_parse_tid(const char *name)
 {
-    int64_t tid = 0;
+    uint64_t tid;
 
-    for (; *name; name++) {
-        if (*name < '0' || *name > '9')
-            return 0;
-        tid = tid * 10 + (*name - '0');
-        if (tid > INT32_MAX)
-            return 0;
-    }
-    return (int32_t)tid;
+    return text_decimal(name, &tid) && tid <= INT32_MAX ? (int32_t)tid : 0;
 }

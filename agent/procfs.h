@@ -13,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Enough for every line but status: stat has 52 numbers of up to 20 digits (fs/proc/array.c, do_task_stat).
+/*
+ * Enough for every line but status: stat has 52 numbers of up to 20 digits (fs/proc/array.c, do_task_stat).
  */
 #define PROCFS_LINE_MAX 1280
 

@@ -5,12 +5,12 @@
  */
 #include "agent/request.h"
 
+#include "agent/report/units.h"
 #include "agent/text.h"
 #include "agent/nolibc.h"
 
 #define DEFAULT_TIMEOUT_MS 5000
 #define MAX_TIMEOUT_MS 60000
-#define NANOS_PER_MS UINT64_C(1000000)
 
 /* Cuts the next word off; NULL at the end of the line. */
 static char *next_word(char **cursor)

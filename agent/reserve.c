@@ -43,7 +43,8 @@ void *reserve_memory(size_t most, size_t least, size_t *ret_size)
         if (address > 0 || address < -4095) {
             void *memory = (void *)(uintptr_t)address;
 
-            /* In a fork child the memory of the parent's dump is of no use; huge pages would be mostly empty.
+            /*
+             * In a fork child the memory of the parent's dump is of no use; huge pages would be mostly empty.
              */
             sys_madvise(memory, size, MADV_DONTFORK);
             sys_madvise(memory, size, MADV_NOHUGEPAGE);

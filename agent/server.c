@@ -16,12 +16,11 @@
 #include "agent/dump.h"
 #include "agent/endpoint.h"
 #include "agent/report/encode.h"
+#include "agent/report/units.h"
 #include "agent/reserve.h"
 #include "agent/sys.h"
 #include "agent/text.h"
 #include "agent/nolibc.h"
-
-#define NANOS_PER_SECOND UINT64_C(1000000000)
 
 /* Picked at random; a silent client makes room for a new one, further ones wait in the backlog. */
 #define MAX_CLIENTS 16
@@ -29,12 +28,15 @@
 #define PROGRESS_DEADLINE (5 * NANOS_PER_SECOND) /* to take the next bytes of a report */
 #define TOTAL_DEADLINE (60 * NANOS_PER_SECOND)   /* to take a whole report, a byte now and then */
 
-/* Where connections cannot be taken (no descriptor left, a sandbox), the next attempt waits, longer each
- * time. */
+/*
+ * Where connections cannot be taken (no descriptor left, a sandbox), the next
+ * attempt waits, longer each time.
+ */
 #define SHORTEST_REST NANOS_PER_SECOND
 #define LONGEST_REST (64 * NANOS_PER_SECOND)
 
-/* DESIGN: 64 MiB in all for 10,000 threads. Both are address space until touched, and given back after use.
+/*
+ * DESIGN: 64 MiB in all for 10,000 threads. Both are address space until touched, and given back after use.
  */
 #define ARENA_SIZE ((size_t)32 * 1024 * 1024)
 #define REPORT_SIZE ((size_t)16 * 1024 * 1024)
@@ -213,8 +215,10 @@ static struct client *find_place(struct server *server)
     return silent;
 }
 
-/* The connection stays in the backlog, and poll would report it at once again: for ever, where a sandbox
- * refuses. */
+/*
+ * The connection stays in the backlog, and poll would report it at once again: for
+ * ever, where a sandbox refuses.
+ */
 static void rest(struct server *server)
 {
     server->rest = server->rest ? server->rest * 2 : SHORTEST_REST;
@@ -341,8 +345,10 @@ static int64_t time_to_wait(const struct server *server, uint64_t now)
     return next > now ? (int64_t)(next - now) : 0;
 }
 
-/* The program may allow few descriptors, and poll takes no more entries than that: only those in use are
- * there. */
+/*
+ * The program may allow few descriptors, and poll takes no more entries than that:
+ * only those in use are there.
+ */
 struct poll_set {
     struct pollfd fds[MAX_CLIENTS + 2];
     struct client *clients[MAX_CLIENTS + 2]; /* NULL: the listener, or the watched thread */

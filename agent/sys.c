@@ -12,6 +12,7 @@
 #include <linux/time.h>
 
 #include "agent/backends/x86_64/syscall.h"
+#include "agent/report/units.h"
 
 #define SIGNAL_SET_SIZE 8 /* bytes of the kernel's sigset_t: 64 signals */
 
@@ -50,11 +51,6 @@ long sys_read(int fd, void *to, size_t size)
 long sys_pread(int fd, void *to, size_t size, uint64_t offset)
 {
     return call(__NR_pread64, fd, P(to), (long)size, (long)offset, 0, 0);
-}
-
-long sys_write(int fd, const void *from, size_t size)
-{
-    return call(__NR_write, fd, P(from), (long)size, 0, 0, 0);
 }
 
 long sys_getdents(int fd, void *to, size_t size)
@@ -137,11 +133,6 @@ long sys_getsockopt(int fd, int level, int name, void *to, unsigned *size)
     return call(__NR_getsockopt, fd, level, name, P(to), P(size), 0);
 }
 
-long sys_setsockopt(int fd, int level, int name, const void *from, unsigned size)
-{
-    return call(__NR_setsockopt, fd, level, name, P(from), size, 0);
-}
-
 long sys_send(int fd, const void *from, size_t size, int flags)
 {
     return call(__NR_sendto, fd, P(from), (long)size, flags, 0, 0);
@@ -154,8 +145,8 @@ long sys_recv(int fd, void *to, size_t size, int flags)
 
 static struct __kernel_timespec to_timespec(uint64_t nanos)
 {
-    return (struct __kernel_timespec){.tv_sec = (long)(nanos / 1000000000),
-                                      .tv_nsec = (long)(nanos % 1000000000)};
+    return (struct __kernel_timespec){.tv_sec = (long)(nanos / NANOS_PER_SECOND),
+                                      .tv_nsec = (long)(nanos % NANOS_PER_SECOND)};
 }
 
 long sys_poll(struct pollfd *fds, unsigned n, int64_t timeout_nanos)
@@ -169,8 +160,10 @@ void sys_sleep(uint64_t nanos)
 {
     struct __kernel_timespec left = to_timespec(nanos);
 
-    /* All signals are blocked, but SIGSTOP and SIGCONT still interrupt the call; the kernel restarts it by
-     * itself. */
+    /*
+     * All signals are blocked, but SIGSTOP and SIGCONT still interrupt the call; the
+     * kernel restarts it by itself.
+     */
     call(__NR_nanosleep, P(&left), P(&left), 0, 0, 0, 0);
 }
 
@@ -279,13 +272,15 @@ static uint64_t clock_nanos(int clock)
     struct __kernel_timespec now = {0};
 
     call(__NR_clock_gettime, clock, P(&now), 0, 0, 0, 0);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    return (uint64_t)now.tv_sec * NANOS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
 
 uint64_t sys_thread_cpu_nanos(int32_t tid)
 {
-    /* The clock of one thread's processor time (include/linux/posix-timers_types.h: CPUCLOCK_PERTHREAD |
-     * SCHED) */
+    /*
+     * The clock of one thread's processor time (include/linux/posix-timers_types.h:
+     * CPUCLOCK_PERTHREAD | SCHED)
+     */
     return clock_nanos((int)(~(uint32_t)tid << 3 | 6));
 }
 

@@ -28,7 +28,6 @@ long sys_openat(int directory, const char *path, int flags, unsigned mode);
 long sys_close(int fd);
 long sys_read(int fd, void *to, size_t size);
 long sys_pread(int fd, void *to, size_t size, uint64_t offset);
-long sys_write(int fd, const void *from, size_t size);
 struct sys_dirent { /* struct linux_dirent64, include/linux/dirent.h */
     uint64_t inode;
     int64_t offset;
@@ -54,7 +53,6 @@ long sys_connect(int fd, const void *address, unsigned size);
 long sys_listen(int fd, int backlog);
 long sys_accept(int fd, int flags);
 long sys_getsockopt(int fd, int level, int name, void *to, unsigned *size);
-long sys_setsockopt(int fd, int level, int name, const void *from, unsigned size);
 long sys_send(int fd, const void *from, size_t size, int flags);
 long sys_recv(int fd, void *to, size_t size, int flags);
 /* timeout_nanos < 0: for ever */

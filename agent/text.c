@@ -7,32 +7,6 @@
 
 #include "agent/nolibc.h"
 
-size_t text_length(const char *text)
-{
-    size_t n = 0;
-
-    while (text[n])
-        n++;
-    return n;
-}
-
-bool text_equal(const char *a, const char *b)
-{
-    while (*a && *a == *b) {
-        a++;
-        b++;
-    }
-    return *a == *b;
-}
-
-const char *text_after(const char *text, const char *prefix)
-{
-    while (*prefix)
-        if (*text++ != *prefix++)
-            return NULL;
-    return text;
-}
-
 const char *text_basename(const char *path)
 {
     const char *name = path;

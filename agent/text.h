@@ -10,10 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-size_t text_length(const char *text);
-bool text_equal(const char *a, const char *b);
-/* What follows prefix in text, or NULL where text does not begin with it. */
-const char *text_after(const char *text, const char *prefix);
+#include "agent/report/strings.h"
+
 /* The part behind the last '/'. */
 const char *text_basename(const char *path);
 /* Copies with NUL; false when it did not fit, then to holds an empty string. */

@@ -5,6 +5,7 @@
  */
 #include "agent/thread.h"
 
+#include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/errno.h>
 #include <linux/mman.h>
@@ -12,6 +13,9 @@
 
 #include "agent/alive.h"
 #include "agent/endpoint.h"
+#include "agent/process.h"
+#include "agent/procfs.h"
+#include "agent/report/out.h"
 #include "agent/server.h"
 #include "agent/sys.h"
 #include "agent/nolibc.h"
@@ -25,6 +29,10 @@
 
 /* A program that lives shorter than this never makes a socket. */
 #define SETTLE_NANOS UINT64_C(100000000)
+
+/* Of /proc/<pid>/task/<tid>/status: a process in hundreds of groups has a longer one, and its filters stay
+ * uncounted. */
+#define STATUS_SIZE 8192
 
 #define SIG_SETMASK 2 /* asm-generic/signal-defs.h; the libc header would bring libc's sigset_t */
 
@@ -44,26 +52,54 @@ static struct {
 } birth;
 
 /*
- * The thread's descriptors are its own from its first instruction on: nothing the program does to its numbers
- * meets ours, ours never hold its pipes open, and POSIX locks survive (they belong to the table, not to the
- * process).
+ * The thread's descriptors are its own from its first instruction on: nothing the program does to its
+ * numbers meets ours, ours never hold its pipes open, and POSIX locks survive (they belong to the
+ * table, not to the process).
  */
 static bool make_private_table(void)
 {
     if (birth.table_shared)
         return sys_close_range(0, ~0u, CLOSE_RANGE_UNSHARE) == 0;
-    /* Born with a copy of the table, on kernels before 5.9 or where a sandbox hides close_range: empty the
-     * copy. */
+    /*
+     * Born with a copy of the table, on kernels before 5.9 or where a sandbox hides
+     * close_range: empty the copy.
+     */
     for (unsigned fd = 0, missing = 0; missing < 1024; fd++)
         missing = sys_close((int)fd) == -EBADF ? missing + 1 : 0;
     return true;
+}
+
+/*
+ * probectl compares the filters that we were born with to those that we have when it comes: a filter that the
+ * program laid on us meanwhile may kill it for what a dump does. The name is what probectl sees without
+ * waking us.
+ */
+static void set_name(void)
+{
+    static char text[STATUS_SIZE]; /* not for our small stack; there is one probe thread in a process */
+    struct procfs_status status;
+    char name[16];
+    struct out out = {.buffer = name, .size = sizeof name - 1};
+    long n = 0;
+
+    out_text(&out, "libprobe");
+    if (sys_get_seccomp() != 0) {
+        n = process_read_file(AT_FDCWD, "/proc/thread-self/status", text, sizeof text);
+        out_char(&out, ':');
+        if (n > 0 && procfs_parse_status(text, (size_t)n, &status) && status.seccomp_filters > 0)
+            out_unsigned(&out, status.seccomp_filters);
+        else
+            out_char(&out, '?'); /* before Linux 5.9 nobody counts them */
+    }
+    name[out.used] = 0;
+    sys_set_name(name);
 }
 
 static void probe_thread(void *unused)
 {
     int listener = -EMFILE;
 
-    sys_set_name("libprobe");
+    set_name();
     if (make_private_table()) {
         sys_sleep(SETTLE_NANOS);
         listener = endpoint_open(birth.config);
@@ -106,8 +142,10 @@ int thread_start(const struct config *config)
     if (birth.table_shared && !can_unshare) /* emptying the table would close the program's own descriptors */
         return -ENOSYS;
 
-    /* The thread inherits the mask, so no signal of the program ever finds it; 64 raw bits, libc's own two
-     * included. */
+    /*
+     * The thread inherits the mask, so no signal of the program ever finds it; 64 raw
+     * bits, libc's own two included.
+     */
     r = sys_sigprocmask(SIG_SETMASK, &all, &before);
     if (r < 0)
         return (int)r;

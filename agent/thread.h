@@ -11,9 +11,9 @@
 
 /*
  * thread_start() - start the probe thread of this process
- * Called by the constructor, and by the fork handler in a child, where it uses the parent's (now unused)
- * stack again and so allocates nothing. @config is kept. Return: 0 or -errno; the program is unharmed either
- * way.
+ * Called by the constructor, and by the fork handler in a child, where it uses the parent's (now
+ * unused) stack again and so allocates nothing. @config is kept. Return: 0 or -errno; the
+ * program is unharmed either way.
  */
 int thread_start(const struct config *config);
 

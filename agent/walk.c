@@ -7,6 +7,8 @@
 
 #include <asm/errno.h>
 
+#include "agent/module_file.h"
+#include "agent/sys.h"
 #include "agent/nolibc.h"
 
 /*
@@ -52,8 +54,10 @@ int walk_init(struct walk *walk, struct snapshot *snapshot, const struct modules
 {
     *walk = (struct walk){.snapshot = snapshot, .modules = modules, .memory = memory};
     walk->frame_limit = clamp_sum(FRAMES_BASE, FRAMES_PER_THREAD, n_threads, FRAMES_MAX);
-    /* A stack that could not be proven in the end stays in the table, so there may be more stacks than
-     * threads. */
+    /*
+     * A stack that could not be proven in the end stays in the table, so there may be
+     * more stacks than threads.
+     */
     walk->stack_limit = clamp_sum(64, 2, n_threads, 1024 * 1024);
     walk->ids_limit = clamp_sum(IDS_BASE, IDS_PER_THREAD, n_threads, IDS_MAX);
     walk->frame_slots = table_slots(walk->frame_limit);
@@ -66,20 +70,52 @@ int walk_init(struct walk *walk, struct snapshot *snapshot, const struct modules
     walk->stack_table = new_table(arena, walk->stack_slots);
     walk->ids = arena_array(arena, walk->ids_limit, sizeof(*walk->ids));
     walk->current = arena_array(arena, SNAPSHOT_MAX_FRAMES, sizeof(*walk->current));
+    walk->tables_sought = arena_array(arena, modules->n_modules, sizeof(*walk->tables_sought));
     walk->cache = arena_alloc(arena, uw_rule_cache_size());
     if (!snapshot->frames || !snapshot->stacks || !walk->frame_table || !walk->stack_table || !walk->ids ||
-        !walk->current || !walk->cache)
+        !walk->current || !walk->tables_sought || !walk->cache)
         return -ENOMEM;
+    for (uint32_t i = 0; i < modules->n_modules; i++)
+        walk->tables_sought[i] = false;
     uw_rule_cache_clear(walk->cache);
     return 0;
+}
+
+/*
+ * A module that was linked without .eh_frame_hdr has its unwind tables in memory, but only the section
+ * headers say where, and those are in its file. It is opened once a dump, and only when a stack leads through
+ * the module.
+ */
+static void seek_tables(const struct walk *walk, int32_t index)
+{
+    struct uw_module *module = &walk->modules->unwind[index];
+    const struct report_module *report = &walk->modules->report[index];
+    struct module_file file;
+
+    walk->tables_sought[index] = true;
+    if (report->path[0] != '/' || sys_monotonic_nanos() >= walk->deadline)
+        return;
+    if (module_file_open(&file, report, walk->deadline) == SYMBOLS_TABLE) {
+        uint64_t start = module->bias + file.elf.eh_frame;
+
+        if (start >= module->start && start < module->end && file.elf.eh_frame_size <= module->end - start) {
+            module->eh_frame = start;
+            module->eh_frame_size = file.elf.eh_frame_size;
+        }
+    }
+    module_file_close(&file);
 }
 
 static const struct uw_module *find_module(void *context, uint64_t address)
 {
     const struct walk *walk = context;
-    int32_t module = modules_find(walk->modules, address);
+    int32_t index = modules_find(walk->modules, address);
 
-    return module < 0 ? NULL : &walk->modules->unwind[module];
+    if (index < 0)
+        return NULL;
+    if (walk->modules->unwind[index].eh_frame_hdr_size == 0 && !walk->tables_sought[index])
+        seek_tables(walk, index);
+    return &walk->modules->unwind[index];
 }
 
 static bool in_window(const struct stack_window *window, uint64_t address, size_t size)
@@ -233,7 +269,7 @@ int32_t walk_unwind(struct walk *walk, const struct raw_context *raw)
     /* The limit or the end of what was copied cut it; any other end is the unwinder's own. */
     if (stack.end == UW_OK || (stack.end == UW_STACK_UNREADABLE && raw->truncated))
         stack.truncated = true;
-    if (raw->ret_live_used && walk->read_live)
-        *raw->ret_live_used = true;
+    if (raw->ret_read_live && walk->read_live)
+        *raw->ret_read_live = true;
     return intern_stack(walk, &stack);
 }

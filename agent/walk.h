@@ -12,6 +12,8 @@
 struct walk {
     struct snapshot *snapshot; /* frames and stacks are added here */
     const struct modules *modules;
+    bool *tables_sought; /* per module: its file was asked where .eh_frame is */
+    uint64_t deadline;   /* CLOCK_MONOTONIC ns: no file is read from then on. 0: none is read at all */
     struct memory *memory;
     struct uw_rule_cache *cache;
     const struct raw_context *raw;       /* of the walk under way */

@@ -222,7 +222,11 @@ static int32_t get_index(struct fields *f, const char *key, uint32_t n)
 /* Ids are dense, so the next one is known. */
 static void check_id(struct fields *f, uint32_t next)
 {
-    if (get_unsigned(f, "id", ID_MAX) != next)
+    uint64_t id = get_unsigned(f, "id", ID_MAX);
+
+    if (id > next)
+        f->decoder->problem = "records are missing: an id is not the next one";
+    if (id != next)
         f->bad = true;
 }
 
@@ -272,15 +276,16 @@ static void take_process(struct fields *f)
 {
     struct process_info *process = &f->decoder->snapshot.process;
 
-    process->pid = process->ns_pid = (int32_t)get_signed(f, "pid", 0, INT32_MAX);
+    process->pid = process->ns_pid = process->main_tid = (int32_t)get_signed(f, "pid", 0, INT32_MAX);
     process->ppid = (int32_t)get_signed(f, "ppid", 0, INT32_MAX);
     process->uid = (uint32_t)get_unsigned(f, "uid", UINT32_MAX);
-    process->exe = get_optional_text(f, "exe", "");
-    process->command = get_optional_text(f, "command", "");
+    process->exe = get_optional_text(f, "exe", NULL);
+    process->command = get_optional_text(f, "command", NULL);
     process->label = get_optional_text(f, "label", NULL);
     process->start_ticks = get_unsigned(f, "start_ticks", UINT64_MAX);
     process->start_time = get_unsigned(f, "start_time", UINT64_MAX);
     process->up_nanos = get_unsigned(f, "up_nanos", UINT64_MAX);
+    process->foreign_proc = get_optional_bool(f, "foreign_proc");
     take_why(f);
 }
 
@@ -712,7 +717,6 @@ struct decoder *decoder_new(void)
         return NULL;
     }
     json_tokener_set_flags(decoder->tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-    decoder->snapshot.process.exe = decoder->snapshot.process.command = "";
     decoder->agent_version = "";
     return decoder;
 }

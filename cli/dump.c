@@ -16,6 +16,7 @@
 #include "cli/options.h"
 #include "cli/outside.h"
 #include "cli/print.h"
+#include "cli/say.h"
 #include "cli/sweep.h"
 #include "cli/target.h"
 
@@ -28,13 +29,16 @@ const char dump_help[] =
     "\n"
     "  -f, --format text|json        what to print (default text)\n"
     "  -o, --output FILE             write to FILE, private and only when whole; FILE.txt, FILE.json, or\n"
-    "                                FILE.jsonl: the agent's answer as it came, for probectl show\n"
+    "                                FILE.jsonl: the agent's answer as it came, for probectl show;\n"
+    "                                a symbolic link is replaced, a FIFO or device is written to\n"
     "      --capture auto|passive|signal\n"
     "                                how threads may be captured (default: the program's PROBE_CAPTURE)\n"
     "      --symbols none|table      names from symbol tables, or addresses only (default table)\n"
     "      --timeout DURATION        give up after this long, with what has come so far (default 10s)\n"
     "      --args                    the whole command line, not only its first word\n"
     "      --all                     every process that name:GLOB matches\n"
+    "      --force                   also a program that has sandboxed itself since it was started, and\n"
+    "                                might be killed for what a dump does\n"
     "      --color auto|always|never\n"
     "\n"
     "exit code: 0 complete, 1 printed but incomplete, 2 nothing captured, 3 no such target or ambiguous,\n"
@@ -49,7 +53,7 @@ struct dump {
     int format, color, capture, symbols;
     const char *output;
     uint64_t timeout;
-    bool args, all;
+    bool args, all, force;
     struct printer printer;
 };
 
@@ -91,8 +95,14 @@ static enum exit_code view_outside(struct dump *dump, const struct process_facts
         fprintf(stderr, "probectl: the process ended\n");
         return EXIT_NO_TARGET;
     }
-    fprintf(stderr, "probectl: this is the view from outside: states and system calls, no stacks\n");
-    printer_add(&dump->printer, snapshot, NULL, NULL, 0);
+    if (dump->printer.format == PRINT_RAW) {
+        fprintf(
+            stderr,
+            "probectl: there is no answer to save; -o FILE.txt or FILE.json keeps the view from outside\n");
+    } else {
+        fprintf(stderr, "probectl: this is the view from outside: states and system calls, no stacks\n");
+        printer_add(&dump->printer, snapshot, NULL, NULL, 0);
+    }
     outside_free(snapshot);
     return EXIT_NOTHING;
 }
@@ -105,14 +115,25 @@ static enum exit_code print_answer(struct dump *dump, const struct process_facts
     struct snapshot *snapshot = decoder_finish(decoder);
 
     if (decoder_error_code(decoder) != NULL && snapshot->n_threads == 0) {
-        fprintf(stderr, "probectl: pid %d: the agent refused: %s (%s)\n", facts->pid,
-                decoder_error_text(decoder), decoder_error_code(decoder));
+        fprintf(stderr, "probectl: pid %d: the agent refused: ", facts->pid);
+        say_stranger(stderr, decoder_error_text(decoder));
+        fputs(" (", stderr);
+        say_stranger(stderr, decoder_error_code(decoder));
+        fputs(")\n", stderr);
         return EXIT_NOTHING;
     }
     if (decoder_problem(decoder) != NULL)
         fprintf(stderr, "probectl: pid %d: %s\n", facts->pid, decoder_problem(decoder));
-    if (snapshot->n_threads == 0)
-        return view_outside(dump, facts, "the agent's answer ended before any thread came");
+    if (snapshot->n_threads == 0) {
+        for (uint32_t i = 0; decoder_ended(decoder) && i < snapshot->process.n_why; i++) {
+            fprintf(stderr, "probectl: pid %d: the agent says: ", facts->pid);
+            say_stranger(stderr, snapshot->process.why[i]);
+            fputc('\n', stderr);
+        }
+        return view_outside(dump, facts,
+                            decoder_ended(decoder) ? "the agent answered, and could capture no thread"
+                                                   : "the agent's answer ended before any thread came");
+    }
     snapshot->process.pid = facts->pid;
     snapshot->process.ns_pid = facts->ns_pid;
     snapshot->process.ppid = facts->ppid;
@@ -162,9 +183,17 @@ static enum exit_code ask(struct dump *dump, const struct process_facts *facts, 
 }
 
 /*
- * A program that tightened its seccomp filter since the agent was loaded could be killed by the agent's work:
- * the place to see that (facts->seccomp) is before the connection wakes the agent.
+ * A program that laid a seccomp filter on all its threads since the agent was loaded could be killed by what
+ * the agent does. That is seen before the connection wakes the agent.
  */
+static bool is_tightened(const struct process_facts *facts)
+{
+    int born_with = -1;
+    pid_t agent = procfs_agent_thread(facts->pid, &born_with);
+
+    return agent > 0 && born_with >= 0 && procfs_seccomp_filters(facts->pid, agent) > born_with;
+}
+
 static enum exit_code dump_one(struct dump *dump, pid_t pid, uint64_t deadline)
 {
     struct endpoint_failure failure;
@@ -181,6 +210,13 @@ static enum exit_code dump_one(struct dump *dump, pid_t pid, uint64_t deadline)
     if (facts.tgid != facts.pid) {
         fprintf(stderr, "probectl: %d is a thread of process %d; dump that\n", pid, facts.tgid);
         return EXIT_NO_TARGET;
+    }
+    if (!dump->force && is_tightened(&facts)) {
+        view_outside(dump, &facts, "the program has sandboxed itself since its agent was loaded (seccomp)");
+        fprintf(
+            stderr,
+            "probectl: what a dump does might get it killed by its filter; --force dumps it all the same\n");
+        return EXIT_NO_AGENT;
     }
     switch (endpoint_connect(&facts, &fd, &failure)) {
     case ENDPOINT_OK:
@@ -219,6 +255,7 @@ int command_dump(int argc, char **argv)
         {"--timeout", 0, .nanos = &dump.timeout},
         {"--args", 0, .flag = &dump.args},
         {"--all", 0, .flag = &dump.all},
+        {"--force", 0, .flag = &dump.force},
         {"--color", 0, .choice = &dump.color, .words = print_color_words},
     };
     struct targets targets = {0};

@@ -236,34 +236,51 @@ static enum endpoint_result try_directory(int root, const char *path, const stru
 
 static int open_root(const struct process_facts *facts)
 {
+    pid_t agent = procfs_agent_thread(facts->pid, NULL);
     char path[64];
     int root;
 
-    snprintf(path, sizeof(path), "/proc/%d/root", facts->pid);
+    /* The agent's own: it does not go along when the program changes its root. */
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/root", facts->pid, agent > 0 ? agent : facts->pid);
     root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0) {
+        snprintf(path, sizeof(path), "/proc/%d/root", facts->pid);
+        root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    }
     /* Refused for another user's process and for one that is not dumpable; the directory may still be ours
      * too. */
     return root >= 0 ? root : open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-bool endpoint_exists(const struct process_facts *facts)
+/*
+ * Does somebody listen under the target's name? The table shows the path by which the agent bound it, and
+ * keeps that when the file is removed; a socket left by a program before exec is not in it. The columns are
+ * address, reference count, protocol, flags (__SO_ACCEPTCON of linux/net.h: 0x10000), type, state, inode,
+ * path (net/unix/af_unix.c).
+ */
+bool endpoint_listens(const struct process_facts *facts)
 {
-    char **directories = endpoint_directories(facts), name[64];
-    int root = open_root(facts), directory;
+    char path[64], name[64], wanted[80], *table;
     bool found = false;
-    struct stat st;
+    ssize_t size;
 
     socket_name(facts, name, sizeof(name));
-    for (size_t i = 0; directories != NULL && directories[i] != NULL && !found; i++) {
-        directory = endpoint_open_directory(root, directories[i]);
-        if (directory < 0)
+    snprintf(wanted, sizeof(wanted), "%s\n", name);
+    snprintf(path, sizeof(path), "%d/net/unix", facts->pid);
+    size = procfs_read(path, &table);
+    if (size < 0)
+        return false;
+    for (const char *at = table; !found && (at = strstr(at, wanted)) != NULL; at++) {
+        const char *line = at;
+        unsigned flags = 0;
+
+        while (line > table && line[-1] != '\n')
+            line--;
+        if (at == line || (at[-1] != '/' && strncmp(at - 2, "/.", 2) != 0))
             continue;
-        found = fstat(directory, &st) == 0 && target_uid(facts, st.st_uid) &&
-                fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(st.st_mode);
-        close(directory);
+        found = sscanf(line, "%*s %*s %*s %x", &flags) == 1 && flags & 0x10000;
     }
-    close(root);
-    endpoint_free_directories(directories);
+    free(table);
     return found;
 }
 
@@ -334,15 +351,49 @@ static const char *unfit_program(const struct process_facts *facts)
     return "it is statically linked: there is no loader that could preload the agent";
 }
 
+/* False: nothing is wrong with the directory that the program was told to use. */
+static bool explain_directory(const struct process_facts *facts, const char *path,
+                              struct endpoint_failure *failure)
+{
+    char cause[512];
+    int root, fd;
+
+    if (path[0] != '/')
+        return false; /* the agent does not use it, and says so in its reports */
+    root = open_root(facts);
+    fd = endpoint_open_directory(root, path);
+    close(root);
+    if (fd >= 0) {
+        close(fd);
+        return false;
+    }
+    snprintf(cause, sizeof(cause), "libprobe.so is loaded, but its PROBE_DIR %.300s cannot be used: %s", path,
+             strerror(-fd));
+    fail(failure, cause,
+         "make that directory (mode 0700, owned by the program's user), and start the program again");
+    return true;
+}
+
 /* The agent is loaded but does not listen: what in the environment says so? */
 static void explain_inert(const struct process_facts *facts, struct endpoint_failure *failure)
 {
     char path[64], *block = NULL;
     ssize_t size;
-    const char *cause = "libprobe.so is loaded, but its agent does not listen";
+    const char *directory, *cause = "libprobe.so is loaded, but its agent does not listen";
 
+    if (endpoint_listens(facts)) {
+        fail(failure, "its agent listens, but the socket's file is gone",
+             "something removed it (a cleaner of /tmp?); start the program with a PROBE_DIR that is left "
+             "alone");
+        return;
+    }
     snprintf(path, sizeof(path), "%d/environ", facts->pid);
     size = procfs_read(path, &block);
+    directory = size > 0 ? procfs_environ(block, (size_t)size, "PROBE_DIR") : NULL;
+    if (directory != NULL && explain_directory(facts, directory, failure)) {
+        free(block);
+        return;
+    }
     if (size > 0 && procfs_environ(block, (size_t)size, "PROBE_DISABLE"))
         cause = "libprobe.so is loaded, but PROBE_DISABLE is set";
     else if (size > 0 && procfs_environ(block, (size_t)size, "PROBE_MATCH"))
@@ -379,6 +430,21 @@ static void explain_absent(const struct process_facts *facts, struct endpoint_fa
                  : "start the program with LD_PRELOAD=/path/to/libprobe.so; a running one cannot be changed");
 }
 
+/*
+ * An agent makes its socket a tenth of a second after the program begins. Exec leaves a process as old as it
+ * was: then the thread is there before the socket is.
+ */
+static bool is_worth_waiting(enum endpoint_result result, const struct process_facts *first,
+                             const struct process_facts *now)
+{
+    uint64_t waited = now->up_nanos - first->up_nanos;
+
+    if (result == ENDPOINT_SILENT)
+        return waited < BUSY_NANOS;
+    return result == ENDPOINT_NO_AGENT &&
+           (now->up_nanos < YOUNG_NANOS || (waited < YOUNG_NANOS && procfs_agent_thread(now->pid, NULL) > 0));
+}
+
 enum endpoint_result endpoint_connect(const struct process_facts *facts, int *ret_fd,
                                       struct endpoint_failure *failure)
 {
@@ -393,8 +459,7 @@ enum endpoint_result endpoint_connect(const struct process_facts *facts, int *re
         directories = endpoint_directories(&now);
         result = try_all(&now, directories, ret_fd, failure);
         endpoint_free_directories(directories);
-        if (!(result == ENDPOINT_NO_AGENT && now.up_nanos < YOUNG_NANOS) &&
-            !(result == ENDPOINT_SILENT && now.up_nanos - facts->up_nanos < BUSY_NANOS))
+        if (!is_worth_waiting(result, facts, &now))
             break;
         nanosleep(&pause, NULL);
         memset(failure, 0, sizeof(*failure));

@@ -31,8 +31,8 @@ struct endpoint_failure {
 enum endpoint_result endpoint_connect(const struct process_facts *facts, int *ret_fd,
                                       struct endpoint_failure *failure);
 
-/* Is there a socket that belongs to this process, in a place that is safe? Connects to nobody. */
-bool endpoint_exists(const struct process_facts *facts);
+/* Does this process's agent listen, as far as the kernel's table of sockets shows? Connects to nobody. */
+bool endpoint_listens(const struct process_facts *facts);
 
 /*
  * Directories that may hold the target's socket, as the target sees them; malloc()ed strings,

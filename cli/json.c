@@ -55,6 +55,15 @@ static void add_text(json_object *object, const char *key, const char *text)
         add(object, key, new_text(text, strlen(text)));
 }
 
+/* NULL is null: looked, and not there. */
+static void add_text_or_null(json_object *object, const char *key, const char *text)
+{
+    if (text != NULL)
+        add_text(object, key, text);
+    else
+        add(object, key, NULL);
+}
+
 static void add_unsigned(json_object *object, const char *key, uint64_t value)
 {
     add(object, key, json_object_new_uint64(value));
@@ -360,12 +369,15 @@ static void add_process_facts(json_object *object, const struct snapshot *snapsh
     add_signed(object, "ns_pid", process->ns_pid);
     add_signed(object, "ppid", process->ppid);
     add_unsigned(object, "uid", process->uid);
-    add_text(object, "exe", process->exe);
-    add_text(object, "command", process->command);
+    add_signed(object, "main_tid", process->main_tid);
+    add_text_or_null(object, "exe", process->exe);
+    add_text_or_null(object, "command", process->command);
     add_time(object, "start_time", process->start_time);
     add_unsigned(object, "up_nanos", process->up_nanos);
     if (process->label != NULL)
         add_text(object, "label", process->label);
+    if (process->foreign_proc)
+        add_bool(object, "foreign_proc", true);
     add_bool(object, "complete", snapshot->complete);
     add_bool(object, "resolved", snapshot->frames_resolved);
     for (uint32_t i = 0; i < process->n_why; i++)

@@ -108,7 +108,8 @@ static uint64_t parse_time(const char *text)
 static void feed_process(struct decoder *decoder, json_object *process)
 {
     json_object *hello = json_object_new_object(), *facts = json_object_new_object();
-    static const char *const keys[] = {"pid", "ppid", "uid", "exe", "command", "label", "up_nanos", "why"};
+    static const char *const keys[] = {"pid",   "ppid",     "uid", "exe",         "command",
+                                       "label", "up_nanos", "why", "foreign_proc"};
 
     json_object_object_add(hello, "protocol", json_object_new_int(WIRE_PROTOCOL));
     json_object_object_add(hello, "agent", json_object_new_string(""));
@@ -294,6 +295,9 @@ bool load_process(json_object *report, size_t index, struct loaded *ret_loaded)
     s = decoder_finish(decoder);
     s->process.pid = json_object_get_int(member(process, "pid"));
     s->process.ns_pid = json_object_get_int(member(process, "ns_pid"));
+    s->process.main_tid = member(process, "main_tid") != NULL
+                              ? json_object_get_int(member(process, "main_tid"))
+                              : s->process.ns_pid;
     add_waits(s, list);
     add_conclusions(decoder, s, process);
     *ret_loaded = (struct loaded){decoder, s};

@@ -116,6 +116,7 @@ void outside_process(const struct process_facts *facts, bool with_args, struct p
 
     process->pid = facts->pid;
     process->ns_pid = facts->ns_pid;
+    process->main_tid = facts->pid;
     process->ppid = facts->ppid;
     process->uid = facts->uid[0];
     process->start_ticks = facts->start_ticks;
@@ -123,31 +124,15 @@ void outside_process(const struct process_facts *facts, bool with_args, struct p
     process->up_nanos = facts->up_nanos;
     snprintf(path, sizeof(path), "/proc/%d/exe", facts->pid);
     n = readlink(path, link, sizeof(link) - 1);
-    process->exe = strndup(link, n > 0 ? (size_t)n : 0);
+    process->exe = n > 0 ? strndup(link, (size_t)n) : NULL;
     snprintf(path, sizeof(path), "%d/cmdline", facts->pid);
     size = procfs_read(path, &command);
     for (ssize_t i = 0; with_args && i + 1 < size; i++)
         if (command[i] == '\0')
             command[i] = ' ';
-    process->command = size >= 0 ? command : strdup("");
-}
-
-static pid_t find_agent(pid_t pid)
-{
-    char path[64], *name;
-    pid_t *tids = NULL, found = 0;
-    ssize_t n;
-
-    snprintf(path, sizeof(path), "%d/task", pid);
-    n = procfs_list(path, &tids);
-    for (ssize_t i = 0; i < n && found == 0; i++) {
-        name = read_task(pid, tids[i], "comm");
-        if (name != NULL && strcmp(name, OUTSIDE_AGENT_COMM) == 0)
-            found = tids[i];
-        free(name);
-    }
-    free(tids);
-    return found;
+    process->command = size > 0 ? command : NULL;
+    if (size <= 0)
+        free(command);
 }
 
 /* How often it was switched in: the third number of schedstat. 0: cannot be read. */
@@ -165,7 +150,7 @@ static unsigned long long switches(pid_t pid, pid_t tid)
 bool outside_agent_at_work(const struct process_facts *facts)
 {
     const struct timespec moment = {.tv_nsec = 100000000};
-    pid_t agent = find_agent(facts->pid);
+    pid_t agent = procfs_agent_thread(facts->pid, NULL);
     unsigned long long before = switches(facts->pid, agent);
     struct thread_sample sample;
 
@@ -182,7 +167,7 @@ struct snapshot *outside_view(const struct process_facts *facts, bool with_args)
 {
     struct snapshot *s = calloc(1, sizeof(*s));
     char path[64], *stopped = NULL;
-    pid_t *tids = NULL;
+    pid_t *tids = NULL, agent;
     ssize_t n;
 
     if (s == NULL)
@@ -202,12 +187,13 @@ struct snapshot *outside_view(const struct process_facts *facts, bool with_args)
                                              : "the process is stopped by a debugger");
         add_why(&s->process, stopped);
     }
+    agent = procfs_agent_thread(facts->pid, NULL);
     for (ssize_t i = 0; i < n; i++) {
         struct thread_sample *thread = &s->threads[s->n_threads];
 
         if (!look_at(facts->pid, tids[i], thread))
             continue;
-        if (strncmp(thread->name, OUTSIDE_AGENT_COMM, sizeof(thread->name)) == 0) {
+        if (thread->os_tid == agent) {
             explain_agent(&s->process, thread); /* ours is never a sample */
             free((char *)thread->wchan);
             continue;

@@ -11,9 +11,6 @@
 #include "agent/report/snapshot.h"
 #include "cli/procfs.h"
 
-/* The kernel's name of the agent's thread. */
-#define OUTSIDE_AGENT_COMM "libprobe"
-
 /* Does the agent's thread run, or did it within a tenth of a second? Then it is busy, and will answer. */
 bool outside_agent_at_work(const struct process_facts *facts);
 

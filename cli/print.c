@@ -33,7 +33,7 @@ static bool wants_color(int choice, const struct report_file *file)
 
     if (choice != 0)
         return choice == 1;
-    return file->path == NULL && isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0') &&
+    return file->to == stdout && isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0') &&
            terminal != NULL && strcmp(terminal, "dumb") != 0;
 }
 

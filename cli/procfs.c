@@ -186,6 +186,66 @@ int procfs_facts(pid_t pid, struct process_facts *ret_facts)
     return 0;
 }
 
+/* "libprobe", or "libprobe:N" when it was born with N seccomp filters (agent/thread.c); -2: another thread's
+ * name. */
+static int agent_filters(const char *comm)
+{
+    static const char name[] = "libprobe";
+    const char *rest = comm + sizeof(name) - 1;
+
+    if (strncmp(comm, name, sizeof(name) - 1) != 0)
+        return -2;
+    if (*rest == '\n' || *rest == '\0')
+        return 0;
+    if (*rest != ':')
+        return -2;
+    return rest[1] >= '0' && rest[1] <= '9' ? atoi(rest + 1) : -1;
+}
+
+pid_t procfs_agent_thread(pid_t pid, int *ret_filters)
+{
+    char path[64], *comm;
+    pid_t *tids = NULL, found = 0;
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "%d/task", pid);
+    n = procfs_list(path, &tids);
+    for (ssize_t i = 0; i < n && found == 0; i++) {
+        int filters;
+
+        snprintf(path, sizeof(path), "%d/task/%d/comm", pid, tids[i]);
+        if (procfs_read(path, &comm) < 0)
+            continue;
+        filters = agent_filters(comm);
+        free(comm);
+        if (filters == -2)
+            continue;
+        found = tids[i];
+        if (ret_filters != NULL)
+            *ret_filters = filters;
+    }
+    free(tids);
+    return found;
+}
+
+int procfs_seccomp_filters(pid_t pid, pid_t tid)
+{
+    char path[64], *text;
+    const char *field;
+    int filters = -1;
+
+    snprintf(path, sizeof(path), "%d/task/%d/status", pid, tid);
+    if (procfs_read(path, &text) < 0)
+        return -1;
+    field = procfs_status_field(text, "Seccomp_filters");
+    if (field != NULL)
+        filters = atoi(field);
+    else if ((field = procfs_status_field(text, "Seccomp")) != NULL)
+        filters = atoi(field) != 0; /* before Linux 5.9 they are not counted */
+    free(text);
+    return filters;
+}
+
 static int compare_ids(const void *a, const void *b)
 {
     pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;

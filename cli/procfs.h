@@ -34,6 +34,16 @@ ssize_t procfs_read(const char *path, char **ret_text);
 /* 0, or a negative errno: -ENOENT when there is no such process. */
 int procfs_facts(pid_t pid, struct process_facts *ret_facts);
 
+/*
+ * procfs_agent_thread() - the agent's thread in a process, by its name
+ * @ret_filters: seccomp filters that it was born with; -1: its name does not say. May be NULL.
+ * Return: its tid as we see it; 0: there is none
+ */
+pid_t procfs_agent_thread(pid_t pid, int *ret_filters);
+
+/* Seccomp filters of one thread, at least; -1: not known. */
+int procfs_seccomp_filters(pid_t pid, pid_t tid);
+
 /* The value of NAME in a block of NUL-separated NAME=value, or NULL. */
 const char *procfs_environ(const char *block, size_t size, const char *name);
 

@@ -15,6 +15,7 @@
 #include "cli/exit.h"
 #include "cli/options.h"
 #include "cli/outside.h"
+#include "cli/say.h"
 #include "cli/sweep.h"
 
 const char ps_help[] =
@@ -28,25 +29,10 @@ const char ps_help[] =
     "example:\n"
     "  probectl ps\n";
 
-/* The program's own threads: the agent's, one of the first to be made, is not counted, as in a dump. */
+/* The program's own threads: the agent's is not counted, as in a dump. */
 static uint32_t count_threads(const struct process_facts *facts)
 {
-    char path[64], *comm;
-    uint32_t own = 0;
-    pid_t *tids = NULL;
-    ssize_t n;
-
-    snprintf(path, sizeof(path), "%d/task", facts->pid);
-    n = procfs_list(path, &tids);
-    for (ssize_t i = 0; i < n && own == 0; i++) {
-        snprintf(path, sizeof(path), "%d/task/%d/comm", facts->pid, tids[i]);
-        if (procfs_read(path, &comm) < 0)
-            continue;
-        own = strcmp(comm, OUTSIDE_AGENT_COMM "\n") == 0;
-        free(comm);
-    }
-    free(tids);
-    return n > 0 ? (uint32_t)n - own : facts->n_threads;
+    return facts->n_threads - (facts->n_threads > 0 && procfs_agent_thread(facts->pid, NULL) > 0);
 }
 
 static void print_row(const struct process_facts *facts)
@@ -56,12 +42,13 @@ static void print_row(const struct process_facts *facts)
     const char *name;
 
     outside_process(facts, false, &process);
-    name = process.command[0] != '\0' ? process.command : process.exe;
+    name = process.command != NULL && process.command[0] != '\0' ? process.command : process.exe;
+    if (name == NULL)
+        name = "?";
     printf("%7d  %4llud %02llu:%02llu:%02llu  %7u  ", facts->pid, (unsigned long long)(seconds / 86400),
            (unsigned long long)(seconds / 3600 % 24), (unsigned long long)(seconds / 60 % 60),
            (unsigned long long)(seconds % 60), count_threads(facts));
-    for (; *name != '\0'; name++) /* a terminal obeys what a program calls itself */
-        putchar(*name >= 0x20 && *name < 0x7f ? *name : '?');
+    say_stranger(stdout, name);
     putchar('\n');
     free((char *)process.exe);
     free((char *)process.command);
@@ -91,7 +78,7 @@ int command_ps(int argc, char **argv)
     for (ssize_t i = 0; i < n; i++) {
         struct process_facts facts;
 
-        if (procfs_facts(pids[i], &facts) == 0 && endpoint_exists(&facts))
+        if (procfs_facts(pids[i], &facts) == 0 && endpoint_listens(&facts))
             print_row(&facts);
     }
     free(pids);

@@ -22,7 +22,7 @@
 const char show_help[] =
     "usage: probectl show [OPTION...] FILE|-\n"
     "\n"
-    "Prints a report saved with probectl dump -o FILE.jsonl or FILE.json, or by PROBE_OUTPUT.\n"
+    "Prints a report saved with probectl dump -o FILE.jsonl or FILE.json.\n"
     "\n"
     "  -f, --format text|json        what to print (default text)\n"
     "  -o, --output FILE             write to FILE.txt or FILE.json\n"

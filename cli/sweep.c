@@ -19,11 +19,12 @@
 
 #include "cli/endpoint.h"
 
-/* <pid>-<starttime>.sock, nothing else. */
+/* <pid>-<starttime>.sock, or that after a dot: a socket that its owner had not got ready. */
 static bool parse_socket_name(const char *name, long *ret_pid, unsigned long long *ret_start)
 {
     char *end;
 
+    name += name[0] == '.';
     if (name[0] < '1' || name[0] > '9')
         return false;
     *ret_pid = strtol(name, &end, 10);

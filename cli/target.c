@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "cli/exit.h"
+#include "cli/endpoint.h"
 #include "cli/procfs.h"
+#include "cli/say.h"
 #include "cli/target.h"
 
 static bool append(struct targets *targets, pid_t pid)
@@ -60,10 +62,32 @@ static void list_matches(const struct targets *found, const char *glob)
         char path[64], *command = NULL;
 
         snprintf(path, sizeof(path), "%d/cmdline", found->pids[i]);
-        fprintf(stderr, "  %d  %s\n", found->pids[i], procfs_read(path, &command) > 0 ? command : "");
+        fprintf(stderr, "  %d  ", found->pids[i]);
+        if (procfs_read(path, &command) > 0)
+            say_stranger(stderr, command);
+        fputc('\n', stderr);
         free(command);
     }
     fprintf(stderr, "probectl: name one pid, or use --all\n");
+}
+
+/* A shell and a pipe around the program may have its name, too: those with an agent are meant. */
+static void keep_those_with_an_agent(struct targets *found)
+{
+    size_t kept = 0;
+    pid_t *pids = found->pids;
+
+    for (size_t i = 0; i < found->n; i++) {
+        struct process_facts facts;
+        pid_t pid = pids[i];
+
+        if (procfs_facts(pid, &facts) == 0 && endpoint_listens(&facts)) {
+            pids[i] = pids[kept];
+            pids[kept++] = pid;
+        }
+    }
+    if (kept > 0)
+        found->n = kept;
 }
 
 static int add_glob(struct targets *targets, const char *glob, bool all)
@@ -77,6 +101,8 @@ static int add_glob(struct targets *targets, const char *glob, bool all)
         if (pids[i] != getpid() && program_matches(pids[i], glob))
             append(&found, pids[i]);
     free(pids);
+    if (found.n > 1)
+        keep_those_with_an_agent(&found);
     if (found.n == 0) {
         fprintf(stderr, "probectl: no process is called '%s'\nprobectl: see probectl ps\n", glob);
         r = EXIT_NO_TARGET;

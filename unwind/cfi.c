@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The call frame instruction machine (DWARF 5, 6.4.2 and 7.24; LSB 10.5.2 for the GNU extensions). The
- * program is streamed, never held, and stopped at the first row behind pc. Zone: pure.
+ * program is streamed, never held, and stopped at the first row behind pc.
+ * Zone: pure.
  */
 #include "unwind/cfi.h"
 

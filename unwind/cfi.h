@@ -26,7 +26,8 @@ enum cfi_cfa {
     CFI_CFA_EXPRESSION, /* the expression at address cfa_value */
 };
 
-/* Expressions are kept as the address of their ULEB128 length. Rules for registers >= UW_N_REGS are dropped.
+/*
+ * Expressions are kept as the address of their ULEB128 length. Rules for registers >= UW_N_REGS are dropped.
  */
 struct cfi_row {
     uint64_t start, end; /* code range of the row */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Finding and reading frame descriptions. Tables are read through small buffers and never as a whole: they
- * may be megabytes long, and hostile in every byte. Zone: pure.
+ * may be megabytes long, and hostile in every byte.
+ * Zone: pure.
  */
 #include "unwind/ehframe.h"
 
@@ -95,7 +96,8 @@ uint64_t eh_read_pointer(struct span *span, uint8_t encoding, uint64_t data_base
     return span_ok(span) ? value : 0;
 }
 
-/* The 4- or 12-byte length in front of each record. Narrows the span to the record; false at the terminator.
+/*
+ * The 4- or 12-byte length in front of each record. Narrows the span to the record; false at the terminator.
  */
 static bool read_length(struct span *span)
 {
@@ -113,7 +115,8 @@ static bool read_length(struct span *span)
     return true;
 }
 
-/* The data of the augmentation letters behind 'z'. Unknown letters end it: the length tells where to go on.
+/*
+ * The data of the augmentation letters behind 'z'. Unknown letters end it: the length tells where to go on.
  */
 static void read_augmentation(struct span *span, const char *letters, struct eh_cie *cie)
 {
@@ -126,7 +129,8 @@ static void read_augmentation(struct span *span, const char *letters, struct eh_
             (void)span_u8(span);
             break;
         case 'P': {
-            /* The personality's value is of no interest, its size is; what it points to need not be readable.
+            /*
+             * The personality's value is of no interest, its size is; what it points to need not be readable.
              */
             uint8_t encoding = span_u8(span);
             bool aligned = (encoding & PE_APPLICATION) == PE_ALIGNED;

@@ -193,7 +193,8 @@ enum elf_status elf_read_image(const struct elf_reader *reader, uint64_t base, s
     return ELF_OK;
 }
 
-/* The section header table, with the counts that did not fit into the ELF header (gABI, e_shnum, e_shstrndx).
+/*
+ * The section header table, with the counts that did not fit into the ELF header (gABI, e_shnum, e_shstrndx).
  */
 struct sections {
     uint64_t offset, count, names;

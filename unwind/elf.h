@@ -15,7 +15,8 @@
 
 #define ELF_BUILD_ID_MAX 64
 
-/* All size bytes at offset, or false. Offset counts from the ELF header (image in memory: run-time layout).
+/*
+ * All size bytes at offset, or false. Offset counts from the ELF header (image in memory: run-time layout).
  */
 struct elf_reader {
     void *context;

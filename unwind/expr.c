@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The DWARF stack machine (DWARF 5, 2.5 and 7.7.1). Stack and steps are bounded; it can jump backwards, so
- * the step limit is what ends a hostile loop. Zone: pure.
+ * the step limit is what ends a hostile loop.
+ * Zone: pure.
  */
 #include "unwind/expr.h"
 

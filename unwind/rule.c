@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Compressing table rows to rules, and the fast step by a rule: one look into the cache, one read of the
- * stack. Zone: pure.
+ * Compressing table rows to rules, and the fast step by a rule: one look into the
+ * cache, one read of the stack.
+ * Zone: pure.
  */
 #include "unwind/rule.h"
 
@@ -16,8 +17,10 @@ static bool words_below(const struct cfi_row *row, unsigned reg, int64_t *ret)
     return true;
 }
 
-/* Notes in @rule how many words below the CFA saved registers reach, and whether the registers fit a rule at
- * all. */
+/*
+ * Notes in @rule how many words below the CFA saved registers reach, and whether the
+ * registers fit a rule at all.
+ */
 static bool measure(const struct uw_arch *arch, const struct cfi_row *row, int64_t *ret_low,
                     int64_t *ret_high)
 {
@@ -93,7 +96,8 @@ bool rule_from_row(const struct uw_arch *arch, uint64_t pc, const struct cfi_row
     return true;
 }
 
-/* A saved register that cannot be read is unknown in the caller; without a return address there is no caller.
+/*
+ * A saved register that cannot be read is unknown in the caller; without a return address there is no caller.
  */
 static uint64_t read_words(const struct uw_space *space, const struct uw_rule *rule, uint64_t address,
                            uint64_t words[RULE_MAX_WORDS])

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Most rows of the unwind table say the same little: CFA = register + constant, some registers saved in a few
- * adjacent words. Such a row is kept as a rule of 32 bytes in a fixed cache; odd rows take the slow path each
- * time. Zone: pure. Used by step.c and the tests.
+ * Most rows of the unwind table say the same little: CFA = register + constant, some registers
+ * saved in a few adjacent words. Such a row is kept as a rule of 32 bytes in a fixed cache; odd
+ * rows take the slow path each time.
+ * Zone: pure. Used by step.c and the tests.
  */
 #ifndef UNWIND_RULE_H
 #define UNWIND_RULE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * One step: cached rule, signal trampoline, CFI, places known by their code, frame pointer, in that order.
- * What counts as progress is decided in rule_advances(), nowhere else. Zone: pure.
+ * What counts as progress is decided in rule_advances(), nowhere else.
+ * Zone: pure.
  */
 #include "unwind/arch.h"
 #include "unwind/expr.h"
@@ -291,7 +292,8 @@ enum uw_status uw_step(const struct uw_space *space, struct uw_cursor *cursor)
             return rule_step(space, rule, cursor);
     }
     next = *cursor;
-    /* Only a call through a null pointer gets to an exact 0; its caller is on the stack. Else 0 is the end.
+    /*
+     * Only a call through a null pointer gets to an exact 0; its caller is on the stack. Else 0 is the end.
      */
     if (cursor->regs.pc == 0) {
         if (cursor->pc_kind != UW_PC_EXACT || space->arch->step_by_code(space, cursor, &next) != UW_OK)

@@ -8,11 +8,13 @@
 
 #include "unwind/elf.h"
 
-/* One address to name. The caller fills address (ELF virtual address, already looked up at pc - 1 where due).
+/*
+ * One address to name. The caller fills address (ELF virtual address, already looked up at pc - 1 where due).
  */
 struct symbol_query {
     uint64_t address;
-    /* Results. found is false where no function or data symbol contains the address: never a nearest guess.
+    /*
+     * Results. found is false where no function or data symbol contains the address: never a nearest guess.
      */
     bool found;
     uint64_t value, size; /* of the symbol */

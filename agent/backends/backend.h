@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What every way of capturing threads implements, and what it yields: registers and stack bytes, not yet
- * unwound. Zone: probe thread.
+ * What every way of capturing threads implements, and what it yields: registers and
+ * stack bytes, not yet unwound.
+ * Zone: probe thread.
  */
 #ifndef AGENT_BACKENDS_BACKEND_H
 #define AGENT_BACKENDS_BACKEND_H
@@ -10,6 +11,13 @@
 #include "agent/modules.h"
 #include "agent/report/arena.h"
 #include "agent/report/snapshot.h"
+
+/* For all of them the same: why they have no stack. */
+static inline void give_reason(struct thread_sample **samples, uint32_t n, enum capture_reason reason)
+{
+    for (uint32_t i = 0; i < n; i++)
+        samples[i]->reason = reason;
+}
 
 enum capture_mode {
     CAPTURE_MODE_AUTO,    /* sleeping threads passively, running ones by signal */
@@ -27,15 +35,15 @@ struct stack_window {
 /* One captured thread before unwinding. Borrowed: valid until the take callback returns. */
 struct raw_context {
     struct uw_regs regs;
-    bool exact; /* pc is an interrupted instruction; else the instruction after a system call, which is exact
-                   too */
-    struct stack_window
-        window[2];       /* innermost bytes; outermost bytes when the stack was longer than the limit */
-    bool truncated;      /* there is a gap between the windows, or no bytes at all */
-    bool live;           /* the thread sleeps on: what is outside the windows may be read now, if proven still
-                            afterwards */
-    bool *ret_live_used; /* walk_unwind() sets it when it did read outside the windows: look again. NULL: not
-                            asked */
+    /* pc is an interrupted instruction; else the instruction after a system call, which is exact too. */
+    bool exact;
+    /* Innermost bytes; outermost bytes when the stack was longer than the limit. */
+    struct stack_window window[2];
+    bool truncated; /* there is a gap between the windows, or no bytes at all */
+    /* The thread sleeps on: what is outside the windows may be read now, if it is proven still afterwards. */
+    bool live;
+    /* Set by walk_unwind() when it did read outside the windows: look again. NULL: not asked. */
+    bool *ret_read_live;
 };
 
 /* One dump's capture stage. Filled by dump.c; backends read it and fill samples and stats. */
@@ -83,9 +91,9 @@ extern const struct capture_backend backend_none; /* unsupported platforms: ever
 bool passive_is_still(const struct capture_session *session, const struct thread_sample *sample);
 
 /*
- * The signal backend's part at load time, on the program's thread: takes note of the wanted number (0: the
- * highest free real-time signal, chosen when it is needed) and forgets what the parent of a fork child had
- * prepared.
+ * The signal backend's part at load time, on the program's thread: takes note of the wanted number
+ * (0: the highest free real-time signal, chosen when it is needed) and forgets what the parent of
+ * a fork child had prepared.
  */
 void signal_backend_init(int requested_signal);
 

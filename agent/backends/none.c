@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A platform without a way to capture threads says so for every thread; an empty dump would look like an idle
- * program. Zone: probe thread.
+ * A platform without a way to capture threads says so for every thread; an empty dump would
+ * look like an idle program.
+ * Zone: probe thread.
  */
 #include "agent/backends/backend.h"
 

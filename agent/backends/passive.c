@@ -19,7 +19,8 @@
 
 #define ATTEMPTS 3
 #define CLOCK_EVERY 16 /* threads between two looks at the clock: half a millisecond */
-/* Copied where nobody says how far the stack reaches (musl, coroutine stacks): more than 9 in 10 stacks need.
+/*
+ * Copied where nobody says how far the stack reaches (musl, coroutine stacks): more than 9 in 10 stacks need.
  */
 #define UNBOUNDED_COPY ((uint64_t)64 * 1024)
 /* A stack whose mapping was made after maps was read: how far its top may be away at most. */
@@ -85,8 +86,6 @@ static bool waits_on_lock_word(const struct procfs_syscall *line)
     }
 }
 
-/* Every bit that a glibc mutex can have in __kind: type, robust, PI, PP, shared, elision (pthreadP.h). */
-#define MUTEX_KIND_BITS 0x3f3u
 #define LARGEST_TID 4194304u /* PID_MAX_LIMIT, include/linux/threads.h */
 
 /*
@@ -101,7 +100,7 @@ static void read_lock_word(const struct capture_session *session, const struct p
     *ret = (struct lock_word){0};
     if (!waits_on_lock_word(line) ||
         memory_read(session->memory, line->args[0], words, sizeof(words)) != sizeof(words) ||
-        words[2] > LARGEST_TID || words[4] & ~MUTEX_KIND_BITS)
+        words[2] > LARGEST_TID || words[4] & ~(uint32_t)MUTEX_KIND_BITS)
         return;
     *ret = (struct lock_word){.known = true,
                               .word = words[0],
@@ -180,7 +179,7 @@ static enum look attempt(struct task *task, const struct capture_session *sessio
     struct raw_context raw = {.live = true};
     struct task_switches before;
     enum capture_reason reason;
-    bool live_used = false;
+    bool read_live = false;
     int result;
 
     result = task_switches(task, &before);
@@ -201,7 +200,7 @@ static enum look attempt(struct task *task, const struct capture_session *sessio
         return fail(sample, REASON_VANISHED);
 
     raw.exact = line.kind == PROCFS_SYSCALL_OUTSIDE;
-    raw.ret_live_used = &live_used;
+    raw.ret_read_live = &read_live;
     set_registers(&raw, &line);
     copy_stack(session, &raw, line.sp, copy_end(session, sample->os_tid, line.sp));
     read_lock_word(session, &line, &sample->lock_word);
@@ -210,7 +209,7 @@ static enum look attempt(struct task *task, const struct capture_session *sessio
 
     fill_sample(sample, &line, &raw);
     session->take(session->take_context, sample, &raw);
-    return live_used && !unmoved(task, &line, &before) ? moved(sample) : LOOK_DONE;
+    return read_live && !unmoved(task, &line, &before) ? moved(sample) : LOOK_DONE;
 }
 
 static void capture_one(struct capture_session *session, struct thread_sample *sample)

@@ -7,6 +7,9 @@
  * is looked at before: whether the thread can take it, whether the handler is still ours, whether it runs at
  * all. A thread that has fallen asleep meanwhile is left to the passive backend.
  */
+#include "agent/backends/signal_bounds.h"
+#include "agent/backends/signal_number.h"
+#include "agent/backends/signal_recent.h"
 #include "agent/backends/task.h"
 #include "agent/backends/watch.h"
 
@@ -14,17 +17,12 @@
 #include <asm/mman.h>
 #include <asm/signal.h>
 
-#include "agent/backends/signal_handler.h"
 #include "agent/backends/slot.h"
-#include "agent/backends/x86_64/restorer.h"
 #include "agent/reserve.h"
 #include "agent/sys.h"
 
 #include "agent/nolibc.h"
 
-#define SIGNALS 64
-/* Between two signals to one thread: fork and other long calls start over at each (cases S07, S08). */
-#define MIN_GAP_NANOS UINT64_C(1000000000)
 /*
  * A batch is given up when nobody has answered for so long: a busy machine needs a few time slices each.
  * Counted in our own looks as well: where the whole container is throttled, time passes for us that they did
@@ -33,250 +31,56 @@
 #define SILENCE_NANOS UINT64_C(100000000)
 #define SILENCE_LOOKS 50
 #define LONGEST_NAP UINT64_C(1000000)
-/* Below it a signal frame with AVX-512 state may not fit (facts.md 4: 16 KiB stacks die). */
-#define SMALL_STACK ((uint64_t)64 * 1024)
 #define PAGE ((uint64_t)4096)
-/* Untouched pages below the touched part of a stack that are tried, so that it may grow until the signal
- * comes. */
-#define SLACK_PAGES 8
-#define MAX_TRIED_PAGES 64
-/* Whoever took nine in ten of all signals is a runtime like Go's, not a program that wants this very number.
+/*
+ * Of every slot, made present before the signal, so that the handler does not wait for
+ * the kernel to clear pages.
  */
-#define RUNTIME_SHARE(n) ((n)*9 / 10)
-
-/* Of every slot, made present before the signal, so that the handler does not wait for the kernel to clear
- * pages. */
 #define PRESENT_PAGES 4
-
-#define RECENT 512u
-#define RECENT_PROBES 8u
 
 struct slot libprobe_slots[SLOT_COUNT];
 
 /* Of the process; the slots must outlive every dump, since a handler may come late. */
 static struct {
-    int number;    /* 0: none was free */
-    int requested; /* by the user; 0: the agent chooses */
     bool ready;
     uint64_t own_seccomp, own_filters; /* the probe thread's, in this dump */
     uint8_t *bytes;                    /* SLOT_COUNT times SNAPSHOT_MAX_STACK, mapped when first needed */
-    struct {
-        int32_t tid;
-        uint64_t when;
-    } recent[RECENT];
 } state;
-
-static void *const handler = (void *)libprobe_capture_signal;
-
-static bool usable_number(int number)
-{
-    /* 32 and 33 are glibc's and musl's own; KILL and STOP cannot be handled. */
-    return number >= 1 && number <= SIGNALS && number != SIGKILL && number != SIGSTOP && number != 32 &&
-           number != 33;
-}
-
-static void *disposition(int number)
-{
-    struct sys_sigaction action = {.handler = (void *)SIG_ERR};
-
-    return sys_sigaction(number, NULL, &action) < 0 ? (void *)SIG_ERR : action.handler;
-}
-
-/*
- * The highest real-time signal nobody handles: programs count up from SIGRTMIN. What has our handler is ours
- * already: a fork child inherits it, and would take one more number in every generation.
- */
-static int pick_number(int highest)
-{
-    for (int number = highest; number > 33; number--) {
-        const void *current = disposition(number);
-
-        if (current == (void *)SIG_DFL || current == handler)
-            return number;
-    }
-    return 0;
-}
 
 void signal_backend_init(int requested_signal)
 {
-    state.requested = usable_number(requested_signal) ? requested_signal : 0;
+    signal_number_init(requested_signal);
     state.ready = false;
 }
 
-/* Before the first running thread of this process: most programs never get here, so load time pays for none
- * of it. */
+/*
+ * Before the first running thread of this process: most programs never get here, so load
+ * time pays for none of it.
+ */
 static void prepare(void)
 {
     state.ready = true;
     state.bytes = NULL; /* of a fork's parent: not inherited */
-    state.number = state.requested ? state.requested : pick_number(SIGNALS);
+    signal_number_choose();
+    signal_recent_forget();
     /* In a fork child no thread is left that could answer the parent's signals. */
     for (unsigned i = 0; i < SLOT_COUNT; i++) {
         uint64_t generation = libprobe_slots[i].word ? libprobe_slots[i].word >> 2 : context_ticks() >> 8;
 
         libprobe_slots[i].word = slot_word(generation + 1, SLOT_FREE);
     }
-    for (unsigned i = 0; i < RECENT; i++)
-        state.recent[i].tid = 0;
 }
 
-static bool runtime_took_all(const void *foreign)
-{
-    int n = 0, same = 0;
-
-    for (int number = 1; number <= SIGNALS; number++) {
-        if (!usable_number(number))
-            continue;
-        n++;
-        same += disposition(number) == foreign;
-    }
-    return same >= RUNTIME_SHARE(n);
-}
-
-static bool may_take(const void *current)
-{
-    return current == (void *)SIG_DFL || current == handler || runtime_took_all(current);
-}
-
-static enum capture_reason install(void)
-{
-    const struct sys_sigaction ours = {.handler = handler,
-                                       .flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_RESTORER,
-                                       .restorer = (void *)libprobe_signal_return,
-                                       .mask = ~UINT64_C(0)};
-    struct sys_sigaction old;
-
-    if (sys_sigaction(state.number, &ours, &old) < 0) {
-        /* Emulators refuse some numbers: another one for the next thread. */
-        state.number = pick_number(state.number - 1);
-        return REASON_NO_SIGNAL;
-    }
-    if (may_take(old.handler))
-        return REASON_NONE;
-    /* The program was faster with its own handler than we between question and answer. */
-    sys_sigaction(state.number, &old, NULL);
-    return REASON_SIGNAL_TAKEN;
-}
-
-/* Decides which number is used; installs nothing. */
-static enum capture_reason settle_number(void)
-{
-    const void *current = (void *)SIG_ERR;
-
-    if (state.number) {
-        current = disposition(state.number);
-        if (may_take(current))
-            return REASON_NONE;
-        if (state.requested)
-            return REASON_SIGNAL_TAKEN;
-    }
-    state.number = pick_number(SIGNALS);
-    if (state.number)
-        return REASON_NONE;
-    return current == (void *)SIG_ERR ? REASON_NO_SIGNAL : REASON_SIGNAL_TAKEN;
-}
-
-/* Makes sure that the signal comes to our handler, at this moment. */
-static enum capture_reason own_signal(void)
-{
-    const void *current = disposition(state.number);
-
-    if (current == handler)
-        return REASON_NONE;
-    return may_take(current) ? install() : REASON_SIGNAL_TAKEN;
-}
-
-/* The entry of tid, or the one to be used for it: a free or the oldest one of those where it may be. */
-static unsigned recent_entry(int32_t tid)
-{
-    unsigned start = (uint32_t)tid * 2654435769u >> 8, oldest = start % RECENT;
-
-    for (unsigned i = 0; i < RECENT_PROBES; i++) {
-        unsigned at = (start + i) % RECENT;
-
-        if (state.recent[at].tid == tid)
-            return at;
-        if (state.recent[oldest].tid &&
-            (!state.recent[at].tid || state.recent[at].when < state.recent[oldest].when))
-            oldest = at;
-    }
-    return oldest;
-}
-
-static bool signalled_recently(int32_t tid, uint64_t now)
-{
-    unsigned at = recent_entry(tid);
-
-    return state.recent[at].tid == tid && now - state.recent[at].when < MIN_GAP_NANOS;
-}
-
-static void remember_signalled(int32_t tid, uint64_t now)
-{
-    unsigned at = recent_entry(tid);
-
-    state.recent[at].tid = tid;
-    state.recent[at].when = now;
-}
-
-/*
- * How far down from its top a stack can be read: below an invisible guard (MADV_GUARD_INSTALL) there may be
- * another stack in the same mapping. What is resident is no guard; other pages are tried, but not all that
- * were never used.
- */
-static uint64_t readable_low(const struct capture_session *session, const struct task_stack *stack,
-                             bool *ret_bounded)
-{
-    uint8_t *resident = (uint8_t *)session->text;
-    uint64_t end = (stack->top + PAGE - 1) & ~(PAGE - 1), low = stack->low, at;
-    unsigned tried = 0, untouched = 0;
-
-    if (end - low > CAPTURE_TEXT * PAGE)
-        low = end - CAPTURE_TEXT * PAGE;
-    *ret_bounded = true;
-    /* systemd's @system-service lacks mincore, and its filters kill unless told otherwise. */
-    if (state.own_seccomp || sys_mincore((void *)(uintptr_t)low, end - low, resident) < 0)
-        for (uint64_t i = 0; i < (end - low) / PAGE; i++)
-            resident[i] = 0;
-    for (at = end; at > low; at -= PAGE) {
-        uint8_t byte;
-
-        if (resident[(at - PAGE - low) / PAGE] & 1) {
-            untouched = 0;
-            continue;
-        }
-        if (tried >= MAX_TRIED_PAGES || (untouched >= SLACK_PAGES && end - at >= SMALL_STACK)) {
-            *ret_bounded = false;
-            break;
-        }
-        if (memory_read(session->memory, at - PAGE, &byte, 1) != 1)
-            break;
-        tried++;
-        untouched++;
-    }
-    return at;
-}
-
-static enum capture_reason set_bounds(const struct capture_session *session, struct slot *slot, int32_t tid)
+/* The slot's buffer for the copy: innermost bytes, then outermost ones. */
+static void set_buffer(const struct capture_session *session, struct slot *slot)
 {
     uint64_t size = session->max_stack < SNAPSHOT_MAX_STACK ? session->max_stack : SNAPSHOT_MAX_STACK;
-    struct task_stack stack;
-    bool bounded;
 
-    slot->stack_low = slot->stack_top = 0; /* registers only */
     slot->inner_size = size / 4 * 3 & ~UINT64_C(7);
     slot->outer_size = size / 4 & ~UINT64_C(7);
     slot->bytes = (uint64_t *)(state.bytes + (size_t)(slot - libprobe_slots) * SNAPSHOT_MAX_STACK);
     for (size_t i = 0; i < PRESENT_PAGES; i++)
         *((volatile uint8_t *)slot->bytes + i * PAGE) = 0;
-    task_own_stack(session, tid, &stack);
-    if (!stack.top)
-        return REASON_NONE;
-    slot->stack_low = readable_low(session, &stack, &bounded);
-    slot->stack_top = stack.top & ~UINT64_C(7);
-    /* main's stack grows by itself */
-    if (bounded && tid != session->main_tid && slot->stack_top - slot->stack_low < SMALL_STACK)
-        return REASON_SMALL_STACK;
-    return REASON_NONE;
 }
 
 /* May this thread be signalled, going by what it says about itself? */
@@ -286,14 +90,14 @@ static enum capture_reason classify(const struct capture_session *session, const
     uint64_t bit;
     int result;
 
-    if (!state.number)
+    if (!signal_number())
         return REASON_NO_SIGNAL;
-    if (signalled_recently(sample->os_tid, sys_monotonic_nanos()))
+    if (signal_recent(sample->os_tid, sys_monotonic_nanos()))
         return REASON_SIGNALLED_RECENTLY;
     result = task_status(session, sample->os_tid, &status);
     if (result < 0)
         return task_reason(result);
-    bit = UINT64_C(1) << (state.number - 1);
+    bit = UINT64_C(1) << (signal_number() - 1);
     if (status.blocked & bit)
         return REASON_SIGNAL_BLOCKED;
     if (status.blocked & UINT64_C(1) << (SIGSEGV - 1))
@@ -304,8 +108,10 @@ static enum capture_reason classify(const struct capture_session *session, const
     if (status.pending & bit)
         return REASON_NO_ANSWER; /* the last dump's signal is still on its way; a second one would only queue
                                     up */
-    /* It has been woken for a signal of the program's, and may still be on its way out of the call that this
-     * ended. */
+    /*
+     * It has been woken for a signal of the program's, and may still be on its way out of
+     * the call that this ended.
+     */
     if ((status.pending | status.shared_pending) & ~status.blocked)
         return REASON_NOT_RUN;
     return REASON_NONE;
@@ -336,7 +142,7 @@ static enum capture_reason send_signal(struct capture_session *session, struct s
     struct {
         struct context_siginfo head;
         uint8_t rest[128 - sizeof(struct context_siginfo)]; /* the kernel reads SI_MAX_SIZE bytes */
-    } info = {.head = {.signal = state.number,
+    } info = {.head = {.signal = signal_number(),
                        .code = CONTEXT_SI_QUEUE,
                        .pid = session->pid,
                        .uid = sys_getuid(),
@@ -344,9 +150,9 @@ static enum capture_reason send_signal(struct capture_session *session, struct s
     long result;
 
     __atomic_store_n(&slot->word, armed, __ATOMIC_RELEASE);
-    result = sys_tgsigqueueinfo(session->pid, tid, state.number, &info);
+    result = sys_tgsigqueueinfo(session->pid, tid, signal_number(), &info);
     if (result == 0) {
-        remember_signalled(tid, sys_monotonic_nanos());
+        signal_recent_add(tid, sys_monotonic_nanos());
         session->stats->signals_sent++;
         return REASON_NONE;
     }
@@ -364,8 +170,10 @@ static bool signal_one(struct capture_session *session, struct thread_sample *sa
     if (sample->state == 'T' || sample->state == 't')
         return false; /* stopped between two looks: the passive one can read it */
     sample->reason = classify(session, sample);
-    if (sample->reason == REASON_NONE)
-        sample->reason = set_bounds(session, slot, sample->os_tid);
+    if (sample->reason != REASON_NONE)
+        return false;
+    set_buffer(session, slot);
+    sample->reason = signal_bounds(session, slot, sample->os_tid, state.own_seccomp == 0);
     if (sample->reason != REASON_NONE)
         return false;
 
@@ -377,7 +185,7 @@ static bool signal_one(struct capture_session *session, struct thread_sample *sa
     else if (line.kind != PROCFS_SYSCALL_RUNNING)
         return false; /* fell asleep since */
     else
-        sample->reason = own_signal();
+        sample->reason = signal_number_own();
     if (sample->reason == REASON_NONE)
         sample->reason = send_signal(session, slot, sample->os_tid);
     return sample->reason == REASON_NONE;
@@ -430,7 +238,8 @@ static bool withdraw(struct slot *slot)
     return (word & 3) != SLOT_FULL;
 }
 
-/* Gone, or asleep by now: then the passive backend can have it, the signal takes effect only when it goes on.
+/*
+ * Gone, or asleep by now: then the passive backend can have it, the signal takes effect only when it goes on.
  */
 static enum capture_reason why_silent(const struct capture_session *session, int32_t tid)
 {
@@ -492,8 +301,10 @@ static uint64_t ticks_to_nanos(uint64_t ticks, const struct tick_clock *start)
     struct tick_clock now = read_tick_clock();
     uint64_t passed_ticks = now.ticks - start->ticks, passed_nanos = now.nanos - start->nanos;
 
-    /* 20 binary digits of the ratio; both operands are bounded so that nothing overflows: 2^43 ns are 2
-     * hours. */
+    /*
+     * 20 binary digits of the ratio; both operands are bounded so that nothing
+     * overflows: 2^43 ns are 2 hours.
+     */
     if (!passed_ticks || passed_nanos >> 43)
         return 0;
     if (ticks > passed_ticks)
@@ -542,12 +353,6 @@ static bool map_slots(void)
     return state.bytes;
 }
 
-static void give_reason(struct thread_sample **samples, uint32_t n, enum capture_reason reason)
-{
-    for (uint32_t i = 0; i < n; i++)
-        samples[i]->reason = reason;
-}
-
 static enum capture_reason why_nobody(const struct capture_session *session)
 {
     struct procfs_status own;
@@ -560,7 +365,7 @@ static enum capture_reason why_nobody(const struct capture_session *session)
     state.own_filters = own.seccomp_filters;
     if (!map_slots())
         return REASON_MEMORY;
-    return settle_number();
+    return signal_number_settle();
 }
 
 /* A batch is whoever fits the slots: all of it is signalled before anybody is waited for. */

@@ -19,7 +19,8 @@ CONTEXT_INLINE void copy_words(uint64_t *to, const volatile uint64_t *from, uint
         *to++ = *from++;
 }
 
-/* The innermost and the outermost part when the whole is longer than the slot; nothing when sp is elsewhere.
+/*
+ * The innermost and the outermost part when the whole is longer than the slot; nothing when sp is elsewhere.
  */
 CONTEXT_INLINE void copy_stack(struct slot *slot, uint64_t sp)
 {

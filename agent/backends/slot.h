@@ -5,8 +5,9 @@
  *
  * Slots are never freed. Whoever holds a slot is said by one word, its generation and state:
  *
- *   FREE ──probe: fills in the bounds──► ARMED ──handler: claims──► BUSY ──handler: publishes──► FULL
- * ──probe──► FREE └──probe: no answer in time──► FREE of the next generation
+ *   FREE ──probe: fills in the bounds──► ARMED
+ *   ARMED ──handler: claims──► BUSY ──handler: publishes──► FULL ──probe: takes──► FREE
+ *   ARMED ──probe: no answer in time──► FREE
  *
  * The signal carries index and generation. A handler that comes late finds a newer generation, or the slot
  * not armed, and leaves; one that is stopped between claiming and publishing keeps its slot out of use until
@@ -35,9 +36,8 @@ struct slot {
     uint64_t word;
 
     /* Written by the probe thread before arming. */
-    uint64_t stack_low,
-        stack_top;   /* the thread's own stack, readable throughout, multiples of 8; top 0: unknown */
-    uint64_t *bytes; /* inner_size, then outer_size bytes */
+    uint64_t stack_low, stack_top; /* the thread's own stack, readable throughout, by 8; top 0: unknown */
+    uint64_t *bytes;               /* inner_size, then outer_size bytes */
     uint64_t inner_size, outer_size;
 
     /* Written by the handler. */

@@ -8,11 +8,10 @@
 #include <asm/errno.h>
 #include <asm/fcntl.h>
 
+#include "agent/report/units.h"
 #include "agent/sys.h"
 
 #include "agent/nolibc.h"
-
-#define NANOS_PER_TICK 10000000u /* USER_HZ is 100 on every architecture we have (asm-generic/param.h) */
 
 static int open_file(const struct capture_session *session, int32_t tid, const char *file)
 {

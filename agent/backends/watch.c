@@ -11,8 +11,10 @@
 #include "agent/nolibc.h"
 
 #define STEP_NANOS UINT64_C(1000000)
-/* Two hundred runnable threads on two processors have had their turn by then. It is over sooner when all
- * have. */
+/*
+ * Two hundred runnable threads on two processors have had their turn by then. It is
+ * over sooner when all have.
+ */
 #define WATCH_NANOS UINT64_C(300000000)
 /* The way out of the kernel and into the program takes about one microsecond. */
 #define RAN_NANOS UINT64_C(20000)

@@ -16,8 +16,8 @@ struct arena {
 
 /*
  * size bytes, aligned to 16, uninitialised: a large array costs memory only where it is touched.
- * NULL when the arena is full; the arena is unchanged then, and the caller says in the report what is
- * missing.
+ * NULL when the arena is full; the arena is unchanged then, and the caller says in
+ * the report what is missing.
  */
 static inline void *arena_alloc(struct arena *arena, size_t size)
 {

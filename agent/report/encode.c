@@ -4,6 +4,7 @@
  * Zone: pure; called by the probe thread.
  */
 #include "agent/report/encode.h"
+#include "agent/report/strings.h"
 #include "agent/report/words.h"
 
 /* Keeps one "still" line well below the line limit of readers. */
@@ -13,15 +14,6 @@
 struct record {
     size_t used, lost, flushes;
 };
-
-static size_t text_length(const char *text)
-{
-    size_t n = 0;
-
-    while (text[n] != '\0')
-        n++;
-    return n;
-}
 
 static void json_text(struct out *out, const char *text)
 {
@@ -94,13 +86,20 @@ static struct record begin(struct out *out, const char *type)
     return record;
 }
 
-static void finish(struct out *out, const struct record *record)
+static bool finish(struct out *out, const struct record *record)
 {
+    bool whole;
+
     out_text(out, "}\n");
-    if (out->lost == record->lost || out->flushes != record->flushes)
-        return; /* whole; or its beginning has left already, and the stream ends in a torn line */
+    whole = out->lost == record->lost;
+    if (out->flushes !=
+        record->flushes) /* its beginning has left already; or the stream ends in a torn line */
+        return whole;
+    if (whole && (out->flush != NULL || out->keep <= out->size - out->used))
+        return true;
     out->lost += out->used - record->used;
     out->used = record->used;
+    return false;
 }
 
 void encode_hello(struct out *out, const char *agent_version)
@@ -126,11 +125,13 @@ void encode_process(struct out *out, const struct process_info *process)
     put_unsigned(out, ",\"start_ticks\":", process->start_ticks);
     put_unsigned(out, ",\"start_time\":", process->start_time);
     put_unsigned(out, ",\"up_nanos\":", process->up_nanos);
+    if (process->foreign_proc)
+        put_bool(out, ",\"foreign_proc\":", true);
     put_why(out, process);
     finish(out, &record);
 }
 
-void encode_module(struct out *out, const struct snapshot *snapshot, uint32_t index)
+bool encode_module(struct out *out, const struct snapshot *snapshot, uint32_t index)
 {
     const struct report_module *module = &snapshot->modules[index];
     struct record record = begin(out, "module");
@@ -144,10 +145,10 @@ void encode_module(struct out *out, const struct snapshot *snapshot, uint32_t in
     put_address(out, ",\"start\":", module->start);
     put_address(out, ",\"end\":", module->end);
     put_bool(out, ",\"own\":", module->own);
-    finish(out, &record);
+    return finish(out, &record);
 }
 
-void encode_frame(struct out *out, const struct snapshot *snapshot, uint32_t index)
+bool encode_frame(struct out *out, const struct snapshot *snapshot, uint32_t index)
 {
     const struct frame *frame = &snapshot->frames[index];
     struct record record = begin(out, "frame");
@@ -160,10 +161,10 @@ void encode_frame(struct out *out, const struct snapshot *snapshot, uint32_t ind
     put_text(out, ",\"trust\":", word_trust(frame->trust));
     if (frame->exact)
         put_bool(out, ",\"exact\":", true);
-    finish(out, &record);
+    return finish(out, &record);
 }
 
-void encode_stack(struct out *out, const struct snapshot *snapshot, uint32_t index)
+bool encode_stack(struct out *out, const struct snapshot *snapshot, uint32_t index)
 {
     const struct report_stack *stack = &snapshot->stacks[index];
     struct record record = begin(out, "stack");
@@ -179,7 +180,7 @@ void encode_stack(struct out *out, const struct snapshot *snapshot, uint32_t ind
     put_text(out, "],\"end\":", word_end(stack->end));
     if (stack->truncated)
         put_bool(out, ",\"truncated\":", true);
-    finish(out, &record);
+    return finish(out, &record);
 }
 
 static void put_registers(struct out *out, const struct report_registers *registers)
@@ -214,7 +215,7 @@ static void put_lock_word(struct out *out, const struct lock_word *word)
     out_char(out, '}');
 }
 
-void encode_thread(struct out *out, const struct thread_sample *thread)
+bool encode_thread(struct out *out, const struct thread_sample *thread)
 {
     struct record record = begin(out, "thread");
     size_t length = 0;
@@ -239,7 +240,7 @@ void encode_thread(struct out *out, const struct thread_sample *thread)
         put_syscall(out, &thread->syscall);
     if (thread->lock_word.known)
         put_lock_word(out, &thread->lock_word);
-    finish(out, &record);
+    return finish(out, &record);
 }
 
 void encode_captured(struct out *out, const struct snapshot *snapshot)
@@ -268,13 +269,13 @@ void encode_module_symbols(struct out *out, const struct snapshot *snapshot, uin
     finish(out, &record);
 }
 
-void encode_symbol(struct out *out, const struct snapshot *snapshot, uint32_t index)
+bool encode_symbol(struct out *out, const struct snapshot *snapshot, uint32_t index)
 {
     struct record record = begin(out, "symbol");
 
     put_unsigned(out, ",\"id\":", index);
     put_text(out, ",\"name\":", snapshot->symbols[index].name);
-    finish(out, &record);
+    return finish(out, &record);
 }
 
 void encode_name(struct out *out, const struct snapshot *snapshot, uint32_t frame)
@@ -374,9 +375,11 @@ void encode_explanation(struct out *out, const struct snapshot *snapshot)
 
 void encode_end(struct out *out, const struct snapshot *snapshot)
 {
-    struct record record = begin(out, "end");
+    struct record record;
 
-    put_bool(out, ",\"complete\":", snapshot != NULL && snapshot->complete);
+    out->keep = 0;
+    record = begin(out, "end");
+    put_bool(out, ",\"complete\":", snapshot != NULL && snapshot->complete && record.lost == 0);
     put_why(out, snapshot != NULL ? &snapshot->process : NULL);
     put_unsigned(out, ",\"lost\":", record.lost);
     finish(out, &record);

@@ -4,48 +4,25 @@
  *
  * Facts used: a thread in futex(2) gives the address it waits at; a proven frame of glibc's mutex lock
  * functions below it says that the address is a pthread_mutex_t, whose owner is the kernel tid 8 bytes into
- * it. That layout is ABI: statically initialised mutexes are compiled into programs. Zone: pure.
+ * it. That layout is ABI: statically initialised mutexes are compiled into programs.
+ * Zone: pure.
  */
 #include "agent/report/explain.h"
 #include "agent/report/out.h"
 #include "agent/report/sort.h"
-
-#define SYS_FUTEX 202                                         /* x86-64 */
-#define FUTEX_COMMAND_MASK (~(UINT64_C(128) | UINT64_C(256))) /* private, realtime */
-#define FUTEX_WAIT 0
-#define FUTEX_LOCK_PI 6
-#define FUTEX_WAIT_BITSET 9
-#define FUTEX_LOCK_PI2 13
+#include "agent/report/strings.h"
+#include "agent/report/syscalls.h"
 
 /* The lock function is at most this deep: system call wrapper, slow path, full lock, public function. */
 #define LOCK_FRAMES 4
-/* Every bit that a glibc mutex can have in __kind: type 0-3, robust, PI, PP, pshared, elision. */
-#define MUTEX_KIND_BITS 0x3f3
 /* More verdicts than anybody reads; the cycles are all listed. */
 #define VERDICTS_MAX 64
 #define NO_THREAD UINT32_MAX
 
-static bool same_text(const char *a, const char *b)
-{
-    while (*a != '\0' && *a == *b) {
-        a++;
-        b++;
-    }
-    return *a == *b;
-}
-
-static bool begins_with(const char *text, const char *prefix)
-{
-    while (*prefix != '\0')
-        if (*text++ != *prefix++)
-            return false;
-    return true;
-}
-
 static bool is_libc(const char *name)
 {
-    return begins_with(name, "libc.so.6") || begins_with(name, "libc-2.") ||
-           begins_with(name, "libpthread.so.0") || begins_with(name, "libpthread-2.");
+    return text_after(name, "libc.so.6") || text_after(name, "libc-2.") ||
+           text_after(name, "libpthread.so.0") || text_after(name, "libpthread-2.");
 }
 
 static bool is_mutex_lock(const char *name)
@@ -60,12 +37,13 @@ static bool is_mutex_lock(const char *name)
     while (name[underscores] == '_' && underscores < 3)
         underscores++;
     for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (same_text(name + underscores, names[i]))
+        if (text_equal(name + underscores, names[i]))
             return i < 3 || underscores >= 2;
     return false;
 }
 
-/* Is this stack one of a thread inside a mutex lock function? Only proven frames, only the C library's own.
+/*
+ * Is this stack one of a thread inside a mutex lock function? Only proven frames, only the C library's own.
  */
 static bool stack_locks_mutex(const struct snapshot *snapshot, const struct report_stack *stack)
 {
@@ -82,17 +60,6 @@ static bool stack_locks_mutex(const struct snapshot *snapshot, const struct repo
             return true;
     }
     return false;
-}
-
-static bool futex_wait(const struct report_syscall *syscall)
-{
-    uint64_t command;
-
-    if (!syscall->known || syscall->number != SYS_FUTEX)
-        return false;
-    command = syscall->args[1] & FUTEX_COMMAND_MASK & UINT32_MAX;
-    return command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET || command == FUTEX_LOCK_PI ||
-           command == FUTEX_LOCK_PI2;
 }
 
 /* A wait with a time-out ends by itself. */
@@ -144,8 +111,16 @@ static bool gone(const struct thread_sample *thread)
            thread->reason == REASON_VANISHED;
 }
 
-/* What the lock word says about the owner, before anything is proven. Returns the owner's index where it is
- * live. */
+static void unproven(struct thread_sample *thread)
+{
+    thread->wait.owner_status = OWNER_UNPROVEN;
+    thread->wait.owner_tid = 0;
+}
+
+/*
+ * What the lock word says about the owner, before anything is proven. Returns the
+ * owner's index where it is live.
+ */
 static uint32_t read_owner(const struct snapshot *snapshot, struct thread_sample *thread, bool sorted)
 {
     struct report_wait *wait = &thread->wait;
@@ -156,6 +131,11 @@ static uint32_t read_owner(const struct snapshot *snapshot, struct thread_sample
     wait->owner_status = OWNER_NONE;
     if (word->word == 0 || word->owner <= 0)
         return NO_THREAD;
+    if (snapshot->process
+            .foreign_proc) { /* the owner is recorded under another number than the one in /proc */
+        unproven(thread);
+        return NO_THREAD;
+    }
     wait->owner_tid = word->owner;
     wait->owner_status = OWNER_SELF;
     if (word->owner == thread->os_tid)
@@ -172,7 +152,7 @@ static uint32_t read_owner(const struct snapshot *snapshot, struct thread_sample
 static bool waits_for_mutex(const struct snapshot *snapshot, const struct thread_sample *thread)
 {
     return thread->capture != CAPTURE_NONE && thread->stable && thread->stack >= 0 &&
-           futex_wait(&thread->syscall) && thread->lock_word.known &&
+           syscall_waits_on_futex(&thread->syscall) && thread->lock_word.known &&
            (thread->lock_word.kind & ~MUTEX_KIND_BITS) == 0 &&
            stack_locks_mutex(snapshot, &snapshot->stacks[thread->stack]);
 }
@@ -220,12 +200,6 @@ static bool waiter_before(const void *context, uint32_t a, uint32_t b)
     if (x->wait.address != y->wait.address)
         return x->wait.address < y->wait.address;
     return x->os_tid != y->os_tid ? x->os_tid < y->os_tid : a < b;
-}
-
-static void unproven(struct thread_sample *thread)
-{
-    thread->wait.owner_status = OWNER_UNPROVEN;
-    thread->wait.owner_tid = 0;
 }
 
 /* Keeps the waits that the stillness of waiter and owner proves; the others claim no owner. */
@@ -425,7 +399,8 @@ static void conclude_cycle(struct conclusion *c, const struct report_cycle *cycl
     *verdict = (struct report_verdict){"DEADLOCK", for_ever ? "proven" : "likely", text};
 }
 
-/* Everybody waits for at most one other thread, so following the owners from start comes back to it, or ends.
+/*
+ * Everybody waits for at most one other thread, so following the owners from start comes back to it, or ends.
  */
 static void add_cycle(struct conclusion *c, uint32_t start)
 {

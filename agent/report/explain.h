@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * From stacks and lock words to who waits for whom. Run in the agent, and again in probectl with better
- * names.
+ * From stacks and lock words to who waits for whom. Run in the agent, and again in
+ * probectl with better names.
  *
- * Captures are not simultaneous, so a claim takes two steps: explain_waits() finds what each thread seems to
- * wait for, the agent then checks that the threads it names have not moved, and explain_conclude() uses only
- * those. Zone: pure; memory from the caller's arena.
+ * Captures are not simultaneous, so a claim takes two steps: explain_waits() finds what each thread
+ * seems to wait for, the agent then checks that the threads it names have not moved, and
+ * explain_conclude() uses only those.
+ * Zone: pure; memory from the caller's arena.
  */
 #ifndef AGENT_REPORT_EXPLAIN_H
 #define AGENT_REPORT_EXPLAIN_H
@@ -20,8 +21,10 @@
  */
 void explain_waits(struct snapshot *snapshot);
 
-/* Must this thread's stillness be proven before anything is concluded: it waits for a lock, or owns one
- * waited for. */
+/*
+ * Must this thread's stillness be proven before anything is concluded: it waits for a
+ * lock, or owns one waited for.
+ */
 bool explain_needs_proof(const struct snapshot *snapshot, const struct thread_sample *thread);
 
 /*

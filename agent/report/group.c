@@ -5,6 +5,7 @@
  */
 #include "agent/report/group.h"
 #include "agent/report/sort.h"
+#include "agent/report/syscalls.h"
 
 struct grouping {
     const struct snapshot *snapshot;
@@ -21,8 +22,10 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ hash >> 29;
 }
 
-/* What tells two frames apart in print: the function, or the address where no function is known; and the
- * trust. */
+/*
+ * What tells two frames apart in print: the function, or the address where no
+ * function is known; and the trust.
+ */
 static uint64_t frame_key(const struct frame *frame)
 {
     if (frame->symbol >= 0)
@@ -126,35 +129,17 @@ int32_t group_find_thread(const struct snapshot *snapshot, int32_t tid)
     return -1;
 }
 
-/* x86-64 system calls that move bytes to or from somebody else, or wait for a child: not poll and its kind.
- */
-static bool transfers(const struct report_syscall *syscall)
-{
-    static const uint16_t numbers[] = {
-        0,   1,   17,  18, 19, 20, 40,  42,  43,  44,  45,  46, /* read ... sendmsg */
-        47,  61,  72,  73, 74, 75, 247, 257, 275, 288, 295, /* recvmsg, wait4, fcntl, flock, fsync ... preadv
-                                                             */
-        296, 299, 307,                                      /* pwritev, recvmmsg, sendmmsg */
-    };
-    size_t i;
-
-    for (i = 0; syscall->known && i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (syscall->number == numbers[i])
-            return true;
-    return false;
-}
-
 static enum group_rank own_rank(const struct snapshot *snapshot, const struct thread_sample *thread)
 {
     if (thread->wait.kind == WAIT_MUTEX)
         return thread->wait.owner_status == OWNER_SELF ? RANK_CYCLE : RANK_WAITER;
     if (thread->state == 'R')
         return RANK_RUNNING;
-    if (thread->state == 'D' || transfers(&thread->syscall))
+    if (thread->state == 'D' || syscall_transfers(&thread->syscall))
         return RANK_IO;
     if (thread->capture == CAPTURE_NONE)
         return RANK_MISSING;
-    return thread->os_tid == snapshot->process.ns_pid ? RANK_MAIN : RANK_OTHER;
+    return thread->os_tid == snapshot->process.main_tid ? RANK_MAIN : RANK_OTHER;
 }
 
 static int32_t owner_of(const struct grouping *g, uint32_t thread)

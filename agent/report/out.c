@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/report/out.h"
+#include "agent/report/strings.h"
 
 /* A string is passed on in runs of this many bytes, so that a small buffer can hold it piece by piece. */
 #define RUN_MAX 128
@@ -45,13 +46,8 @@ void out_char(struct out *out, char c)
 
 void out_text(struct out *out, const char *text)
 {
-    size_t n = 0;
-
-    if (text == NULL)
-        return;
-    while (text[n] != '\0')
-        n++;
-    out_bytes(out, text, n);
+    if (text != NULL)
+        out_bytes(out, text, text_length(text));
 }
 
 void out_unsigned(struct out *out, uint64_t value)
@@ -81,18 +77,13 @@ void out_signed(struct out *out, int64_t value)
     out_bytes(out, digits + at, sizeof(digits) - at);
 }
 
-static char hex_digit(unsigned value)
-{
-    return (char)(value < 10 ? '0' + value : 'a' + value - 10);
-}
-
 void out_hex(struct out *out, uint64_t value)
 {
     char digits[18]; /* 0x and 16 digits */
     size_t at = sizeof(digits);
 
     do {
-        digits[--at] = hex_digit(value & 15);
+        digits[--at] = text_hex_digit(value & 15);
         value >>= 4;
     } while (value != 0);
     digits[--at] = 'x';
@@ -132,7 +123,7 @@ static size_t utf8_length(const unsigned char *text, size_t n)
 
 static void json_escape(struct out *out, unsigned char c)
 {
-    char escape[6] = {'\\', 'u', '0', '0', hex_digit(c >> 4), hex_digit(c & 15)};
+    char escape[6] = {'\\', 'u', '0', '0', text_hex_digit(c >> 4), text_hex_digit(c & 15)};
     char pair[2] = {'\\', (char)c};
 
     switch (c) {
@@ -155,7 +146,8 @@ static void json_escape(struct out *out, unsigned char c)
     out_bytes(out, pair, sizeof(pair));
 }
 
-/* Length of what can stand in a JSON string as it is, or 0: quotes, backslash, C0, DEL, C1 and invalid bytes.
+/*
+ * Length of what can stand in a JSON string as it is, or 0: quotes, backslash, C0, DEL, C1 and invalid bytes.
  */
 static size_t json_verbatim(const unsigned char *text, size_t n)
 {
@@ -206,13 +198,16 @@ void out_plain(struct out *out, const char *text, size_t n)
 
     for (i = 0; i < n; i++) {
         unsigned char c = (unsigned char)text[i];
-        char escape[4] = {'\\', 'x', hex_digit(c >> 4), hex_digit(c & 15)};
+        char escape[4] = {'\\', 'x', text_hex_digit(c >> 4), text_hex_digit(c & 15)};
+        bool printable = c >= 0x20 && c < 0x7f;
 
-        if (c >= 0x20 && c < 0x7f && i - run < RUN_MAX)
+        if (printable && c != '\\' && i - run < RUN_MAX)
             continue;
         out_bytes(out, text + run, i - run);
         run = i;
-        if (c < 0x20 || c >= 0x7f) {
+        if (c == '\\') {
+            out_char(out, '\\'); /* the first of two: the run that begins here has the second */
+        } else if (!printable) {
             out_bytes(out, escape, sizeof(escape));
             run = i + 1;
         }

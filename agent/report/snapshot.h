@@ -26,7 +26,8 @@ enum capture_kind {
     CAPTURE_KIND_N
 };
 
-/* Why a thread has no stack, or only part of one. Words for the wire and sentences for people are in words.h.
+/*
+ * Why a thread has no stack, or only part of one. Words for the wire and sentences for people are in words.h.
  */
 enum capture_reason {
     REASON_NONE,
@@ -114,8 +115,10 @@ struct report_syscall {
     uint64_t args[6];
 };
 
-/* What was in memory at the futex a thread waits on, glibc's pthread_mutex_t layout; meaning is given to it
- * later. */
+/*
+ * What was in memory at the futex a thread waits on, glibc's pthread_mutex_t layout;
+ * meaning is given to it later.
+ */
 struct lock_word {
     bool known;
     uint32_t word;  /* +0  __lock */
@@ -125,6 +128,9 @@ struct lock_word {
     int32_t kind;   /* +16 __kind */
 };
 
+/* Every bit that a glibc mutex can have in __kind: type, robust, PI, PP, shared, elision (pthreadP.h). */
+#define MUTEX_KIND_BITS 0x3f3
+
 enum wait_kind { WAIT_NONE, WAIT_MUTEX, WAIT_KIND_N };
 
 enum owner_status {
@@ -133,7 +139,7 @@ enum owner_status {
     OWNER_SELF,     /* this same thread */
     OWNER_GONE,     /* recorded, but no such thread: exited, or lost in fork */
     OWNER_NONE,     /* the lock records no owner (now) */
-    OWNER_UNPROVEN, /* something moved since the capture; nothing is claimed */
+    OWNER_UNPROVEN, /* something moved since the capture, or tids cannot be compared; nothing is claimed */
     OWNER_STATUS_N
 };
 
@@ -203,15 +209,18 @@ struct report_verdict {
 };
 
 struct process_info {
-    int32_t pid;    /* as the agent (or, after decoding, probectl) sees it */
-    int32_t ns_pid; /* in the process's own pid namespace */
+    int32_t pid;      /* as the agent (or, after decoding, probectl) sees it */
+    int32_t ns_pid;   /* in the process's own pid namespace */
+    int32_t main_tid; /* the main thread, numbered as threads[].os_tid is: by the /proc that the agent sees */
     int32_t ppid;
     uint32_t uid;
-    const char *exe, *command, *label;
-    uint64_t start_ticks; /* clock ticks since boot, /proc/<pid>/stat field 22 */
-    uint64_t start_time;  /* unix time in ns */
-    uint64_t up_nanos;    /* age of the process when captured */
-    const char **why;     /* what limits this report, a sentence each */
+    const char *exe, *command; /* NULL: looked, and not there or not readable */
+    const char *label;         /* NULL: none was given */
+    uint64_t start_ticks;      /* clock ticks since boot, /proc/<pid>/stat field 22 */
+    uint64_t start_time;       /* unix time in ns */
+    uint64_t up_nanos;         /* age of the process when captured */
+    bool foreign_proc; /* /proc is of another pid namespace: tids in memory (of owners) are other numbers */
+    const char **why;  /* what limits this report, a sentence each */
     uint32_t n_why;
 };
 
@@ -227,12 +236,19 @@ struct snapshot {
     struct snapshot_stats stats;
     bool captured;        /* the raw stage is whole */
     bool frames_resolved; /* names were looked up; an empty frame list does not tell */
-    bool complete;        /* every thread has a proven stack to its end, and the stream was whole */
+    bool complete;        /* every thread has a stack to its end, and nothing was lost on the way */
     struct report_lock *locks;
     struct report_cycle *cycles;
     struct report_verdict *verdicts;
     uint32_t n_locks, n_cycles, n_verdicts;
 };
+
+/* Where there is no user stack, nothing is missing. */
+static inline bool sample_counts_as_captured(const struct thread_sample *thread)
+{
+    return thread->capture != CAPTURE_NONE || thread->reason == REASON_ZOMBIE ||
+           thread->reason == REASON_KERNEL_WORKER;
+}
 
 /* threads_dropped > 0: a partial snapshot. */
 static inline bool snapshot_partial(const struct snapshot *snapshot)

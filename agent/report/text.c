@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The text report. Its order: verdict, who holds what, the count, warnings, groups by rank, locks, verdict
- * again. ASCII only; the words in capitals (DEADLOCK, LOCK, GROUP, WARN, NO STACK, STACK ENDS) are for grep
- * and do not change. Zone: pure.
+ * The text report. Its order: verdict, who holds what, the count, warnings, groups by rank, locks,
+ * verdict again. ASCII only; the words in capitals (DEADLOCK, LOCK, GROUP, WARN, NO STACK, STACK ENDS)
+ * are for grep and do not change.
+ * Zone: pure.
  */
 #include "agent/report/group.h"
+#include "agent/report/strings.h"
+#include "agent/report/syscalls.h"
 #include "agent/report/text.h"
+#include "agent/report/units.h"
 #include "agent/report/words.h"
 
 /* A log is read by people: what is left out here is said, counted, and whole in -f json. */
@@ -23,7 +27,6 @@
 #define COLUMN_THREAD 30  /* of a group's line: where the state stands */
 #define COLUMN_MODULE 42  /* of a frame: where the module stands */
 #define LINE_WIDTH 100
-#define NANOS UINT64_C(1000000000)
 
 struct text {
     struct out *out;
@@ -32,15 +35,6 @@ struct text {
     struct report_groups groups;
     bool grouped;
 };
-
-static size_t text_length(const char *text)
-{
-    size_t n = 0;
-
-    while (text[n] != '\0')
-        n++;
-    return n;
-}
 
 static size_t unsigned_length(uint64_t value)
 {
@@ -112,13 +106,13 @@ static size_t put_two_digits(struct text *t, uint64_t value)
 /* 4.20s, 3m12s, 2h03m, 5d07h */
 static void put_age(struct text *t, uint64_t nanos)
 {
-    uint64_t seconds = nanos / NANOS, major, minor;
+    uint64_t seconds = nanos / NANOS_PER_SECOND, major, minor;
     const char *units;
 
     if (seconds < 60) {
         out_unsigned(t->out, seconds);
         out_char(t->out, '.');
-        put_two_digits(t, nanos % NANOS / (NANOS / 100));
+        put_two_digits(t, nanos % NANOS_PER_SECOND / (NANOS_PER_SECOND / 100));
         out_char(t->out, 's');
         return;
     }
@@ -144,9 +138,9 @@ static void put_age(struct text *t, uint64_t nanos)
 static void put_cpu(struct text *t, uint64_t nanos)
 {
     out_text(t->out, "cpu ");
-    out_unsigned(t->out, nanos / NANOS);
+    out_unsigned(t->out, nanos / NANOS_PER_SECOND);
     out_char(t->out, '.');
-    put_two_digits(t, nanos % NANOS / (NANOS / 100));
+    put_two_digits(t, nanos % NANOS_PER_SECOND / (NANOS_PER_SECOND / 100));
     out_char(t->out, 's');
 }
 
@@ -400,6 +394,19 @@ static void put_warnings(struct text *t)
     }
 }
 
+/*
+ * Frame pointers are taken on trust, and code that keeps none of its own leaves its caller out of the chain.
+ */
+static bool follows_frame_pointers(const struct text *t, const struct report_stack *stack)
+{
+    uint32_t i;
+
+    for (i = 0; i < stack->n_frames; i++)
+        if (t->snapshot->frames[stack->frames[i]].trust == UW_TRUST_FRAME_POINTER)
+            return true;
+    return false;
+}
+
 static void put_owner(struct text *t, const struct report_wait *wait)
 {
     switch (wait->owner_status) {
@@ -419,22 +426,11 @@ static void put_owner(struct text *t, const struct report_wait *wait)
         out_text(t->out, " records no owner now");
         break;
     default:
-        out_text(t->out, " owner not proven: somebody moved");
+        out_text(t->out, t->snapshot->process.foreign_proc
+                             ? " owner not known: its tid is of another pid namespace"
+                             : " owner not proven: somebody moved");
         break;
     }
-}
-
-/* System calls of x86-64 whose first argument is a descriptor worth showing. */
-static bool takes_descriptor(int64_t number)
-{
-    static const uint16_t numbers[] = {0,  1,  17, 18, 19,  20,  42,  43,  44,  45,  46, 47,
-                                       72, 73, 74, 75, 232, 281, 288, 295, 296, 299, 307};
-    size_t i;
-
-    for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (number == numbers[i])
-            return true;
-    return false;
 }
 
 static void put_syscall(struct text *t, const struct thread_sample *thread, bool alone)
@@ -450,7 +446,7 @@ static void put_syscall(struct text *t, const struct thread_sample *thread, bool
         out_text(t->out, "system call ");
         out_signed(t->out, thread->syscall.number);
     }
-    if (alone && takes_descriptor(thread->syscall.number)) {
+    if (alone && syscall_takes_descriptor(&thread->syscall)) {
         out_text(t->out, "(fd ");
         out_signed(t->out, (int32_t)thread->syscall.args[0]);
         out_char(t->out, ')');
@@ -648,6 +644,9 @@ static void put_stack(struct text *t, const struct report_stack *stack, bool cop
         }
         put_frame(t, &t->snapshot->frames[stack->frames[i]]);
     }
+    if (follows_frame_pointers(t, stack))
+        out_text(t->out,
+                 "      WARN: where frames are by frame pointer, a caller may be missing between them\n");
     if (stack->end != UW_END) {
         out_text(t->out, "      STACK ENDS: ");
         out_text(t->out, sentence_end(stack->end));

@@ -41,7 +41,7 @@ static const struct {
     [REASON_DEADLINE] = {"deadline", "the time for the dump was used up"},
     [REASON_MEMORY] = {"memory", "the agent's memory was used up"},
     [REASON_UNSUPPORTED] = {"unsupported", "capture is not supported on this platform"},
-    [REASON_NO_AGENT] = {"no_agent", "seen from outside only, without an agent"},
+    [REASON_NO_AGENT] = {"no_agent", "seen from outside only"},
     [REASON_FOREIGN_STACK] = {"foreign_stack", "registers only: it is not on the thread's own stack"},
 };
 

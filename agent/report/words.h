@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The words of the wire and of the JSON report for every enumeration of the model, and the sentence for
- * people. Zone: pure.
+ * The words of the wire and of the JSON report for every enumeration of the model,
+ * and the sentence for people.
+ * Zone: pure.
  */
 #ifndef AGENT_REPORT_WORDS_H
 #define AGENT_REPORT_WORDS_H

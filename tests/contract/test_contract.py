@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Promises that can be read off the built objects and the sources. Each check is also shown something bad."""
 
+import json
 import os
 import re
 import shutil
@@ -231,6 +232,70 @@ def layer_negative(t):
                   "cli/bad.c:3: may not include agent/server.h"):
         check(words in result.stdout, f"not seen: {words}\n{result.stdout}")
     equal(layers(os.fspath(t.work)).returncode, 2, "exit status for a tree without sources")
+
+
+ARRAYS = {"captures": "capture", "reasons": "reason", "trusts": "trust", "ends": "end", "module_symbol_words": "symbols"}
+
+
+def words_of(source):
+    """Every enumeration of the wire with its words, as words.c has them."""
+    words = {}
+    for name, field in ARRAYS.items():
+        table = re.search(rf"\b{name}\[\w+\] = {{(.*?)\n}};", source, re.S).group(1)
+        words[field] = {w for w in re.findall(r'\[\w+\] = {?"(\w*)"', table) if w}
+    return words
+
+
+def enums_of(schema, found=None):
+    """The enumerations of a JSON Schema by the name of their property, merged."""
+    found = {} if found is None else found
+    if isinstance(schema, dict):
+        for name, value in schema.get("properties", {}).items():
+            if "enum" in value:
+                found.setdefault(name, set()).update(value["enum"])
+        for value in schema.values():
+            enums_of(value, found)
+    elif isinstance(schema, list):
+        for value in schema:
+            enums_of(value, found)
+    return found
+
+
+def word_problems(words, schema, protocol):
+    documented = set(re.findall(r"`(\w+)`", protocol))
+    enums = enums_of(schema)
+    return [f"{field}: {sorted(words[field] ^ (enums.get(field, set()) - {'unknown'}))}" for field in words
+            if words[field] ^ (enums.get(field, set()) - {"unknown"})] + \
+        [f"not documented: {sorted(words[field] - documented)}" for field in words if words[field] - documented]
+
+
+def report_file(name):
+    with open(os.path.join(ROOT, "agent", "report", name), encoding="utf-8") as file:
+        return file.read()
+
+
+@test("code, schemas and PROTOCOL.md have the same words")
+def words(t):
+    in_code, protocol = words_of(report_file("words.c")), report_file("PROTOCOL.md")
+    check(all(in_code.values()), f"no words found: {in_code}")
+    for name in ("wire.schema.json", "probe-report.schema.json"):
+        equal(word_problems(in_code, json.loads(report_file(name)), protocol), [], name)
+
+
+@test("the check of the words sees one that is missing")
+def words_negative(t):
+    in_code, protocol = words_of(report_file("words.c")), report_file("PROTOCOL.md")
+    schema = json.loads(report_file("wire.schema.json"))
+    in_code["reason"].add("new_reason")
+    check(len(word_problems(in_code, schema, protocol)) == 2, "a new word was accepted")
+
+
+@test("every error code that the agent sends is documented")
+def error_codes(t):
+    with open(os.path.join(ROOT, "agent", "server.c"), encoding="utf-8") as file:
+        codes = set(re.findall(r'refuse\(\w+, \w+, "(\w+)"', file.read()))
+    check(len(codes) >= 3, f"found only {codes}")
+    equal(sorted(c for c in codes if f"| `{c}` |" not in report_file("PROTOCOL.md")), [], "codes")
 
 
 def tracked():

@@ -262,6 +262,7 @@ def odd_stack(scenario, story, may_end_early, **parameters):
 
 odd_stack("hostile_stack", "S50", True)
 odd_stack("debug_frame", "S90", True)
+odd_stack("no_eh_frame_hdr", "S90", False)
 odd_stack("raw_trampoline", "S90", False)
 
 

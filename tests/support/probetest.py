@@ -123,7 +123,7 @@ def probe_threads(pid):
     result = []
     for tid in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if read_text(f"/proc/{pid}/task/{tid}/comm").strip() == "libprobe":
+            if re.fullmatch(r"libprobe(:\S+)?\n", read_text(f"/proc/{pid}/task/{tid}/comm")):
                 result.append(int(tid))
     return result
 

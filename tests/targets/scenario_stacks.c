@@ -6,6 +6,7 @@
 #include "tests/targets/target.h"
 
 #include <alloca.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -340,6 +341,28 @@ static int run_debug_frame(void)
     return finish_sleeper(thread);
 }
 
+/* S90: a library whose unwind tables only its section headers lead to. */
+
+T_FRAME void *no_hdr_thread(void *argument);
+T_FRAME void *no_hdr_thread(void *argument)
+{
+    void *library = t_dlopen("lib_no_hdr.so");
+    long (*outer)(t_leaf, void *) = (long (*)(t_leaf, void *))dlsym(library, "no_hdr_outer");
+
+    t_check(outer(sleeps_here, NULL) == 12);
+    T_NO_TAIL_CALL();
+    return argument;
+}
+
+static int run_no_eh_frame_hdr(void)
+{
+    sem_init(&may_go, 0, 0);
+    pthread_t thread = t_thread(no_hdr_thread, NULL, "no-hdr");
+    await_sleeper();
+    t_expect(sleeper, "sleeps_here no_hdr_inner no_hdr_outer no_hdr_thread");
+    return finish_sleeper(thread);
+}
+
 T_FRAME void on_raw_signal(int number);
 T_FRAME void on_raw_signal(int number)
 {
@@ -382,6 +405,7 @@ const struct t_scenario t_stack_scenarios[] = {
     {"recurse", "S66", "4 threads recursing and returning quickly", NULL, run_recurse},
     {"deep", "S88", "depth=2000: a deep recursion, asleep at its end", NULL, run_deep},
     {"debug_frame", "S90", "asleep below a function that has only .debug_frame", NULL, run_debug_frame},
+    {"no_eh_frame_hdr", "S90", "asleep below a library without .eh_frame_hdr", NULL, run_no_eh_frame_hdr},
     {"raw_trampoline", "S90", "asleep in a signal handler whose trampoline has no CFI", NULL,
      run_raw_trampoline},
     {NULL, NULL, NULL, NULL, NULL},

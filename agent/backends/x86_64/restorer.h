@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Where our handler returns to: x86-64 needs SA_RESTORER (arch/x86/kernel/signal_64.c).
- * Zone: runs on the program's threads, after the handler. Included by signal.c only.
+ * Zone: runs on the program's threads, after the handler. Included by signal_number.c only.
  *
  * The instruction bytes are the ones by which libgcc and gdb know a signal frame, so no mov to %eax. For
  * everybody else the CFI says where the kernel put the registers: at the return from the handler rsp points

@@ -667,8 +667,8 @@ static void use_live_memory(struct fixture *fixture, const struct raw_context *r
     if (fixture->taken[fixture->n_taken - 1].tid != told)
         return;
     live_reads++;
-    if (raw->ret_live_used)
-        *raw->ret_live_used = true;
+    if (raw->ret_read_live)
+        *raw->ret_read_live = true;
     /* and meanwhile the thread moves: from here on every count is another */
     asked = 1000;
     say = SAY_MOVING;

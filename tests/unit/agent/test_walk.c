@@ -62,7 +62,7 @@ Test(walk, whole_stack_from_the_windows)
     struct walked walked;
     struct raw_context raw;
     struct stack_window all;
-    bool live_used = false;
+    bool read_live = false;
     const struct report_stack *stack;
     const struct frame *frame;
 
@@ -70,12 +70,12 @@ Test(walk, whole_stack_from_the_windows)
     all = own_stack(walked.fixture);
     HERE(raw, &all);
     raw.live = true;
-    raw.ret_live_used = &live_used;
+    raw.ret_read_live = &read_live;
     stack = stack_of(&walked, walk_unwind(&walked.walk, &raw));
 
     cr_expect(eq(int, stack->end, UW_END), "%s", uw_status_text(stack->end));
     cr_expect(not(stack->truncated));
-    cr_expect(not(live_used), "everything was in the window");
+    cr_expect(not(read_live), "everything was in the window");
     cr_expect(ge(u32, stack->n_frames, 4));
     frame = &walked.snapshot.frames[stack->frames[0]];
     cr_expect(eq(u64, frame->pc, raw.regs.pc));
@@ -93,23 +93,23 @@ Test(walk, live_memory_only_for_sleepers_and_said)
     struct walked walked;
     struct raw_context raw;
     struct stack_window nothing = {0};
-    bool live_used = false;
+    bool read_live = false;
     const struct report_stack *stack;
 
     prepare(&walked, 1);
     HERE(raw, &nothing);
     raw.truncated = true;
-    raw.ret_live_used = &live_used;
+    raw.ret_read_live = &read_live;
     stack = stack_of(&walked, walk_unwind(&walked.walk, &raw));
     cr_expect(eq(int, stack->end, UW_STACK_UNREADABLE));
     cr_expect(eq(u32, stack->n_frames, 1));
     cr_expect(stack->truncated);
-    cr_expect(not(live_used));
+    cr_expect(not(read_live));
 
     raw.live = true;
     stack = stack_of(&walked, walk_unwind(&walked.walk, &raw));
     cr_expect(eq(int, stack->end, UW_END));
-    cr_expect(live_used && walked.walk.read_live);
+    cr_expect(read_live && walked.walk.read_live);
 }
 
 Test(walk, gap_between_the_windows_ends_the_stack)

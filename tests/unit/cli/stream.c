@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "agent/report/encode.h"
+#include "agent/report/stages.h"
 #include "tests/unit/cli/stream.h"
 
 #define STREAM_MAX ((size_t)1 << 20)
@@ -49,32 +49,20 @@ struct model *stream_model(void)
     return m;
 }
 
-char *stream_encode(const struct snapshot *s, size_t *ret_size)
+char *stream_encode(struct snapshot *s, size_t *ret_size)
 {
-    struct out out = {.buffer = malloc(STREAM_MAX), .size = STREAM_MAX - 1};
+    return stream_encode_into(s, STREAM_MAX, ret_size);
+}
+
+char *stream_encode_into(struct snapshot *s, size_t size, size_t *ret_size)
+{
+    struct out out = {.buffer = malloc(size + 1), .size = size};
 
     encode_hello(&out, "1.2.3");
     encode_process(&out, &s->process);
-    for (uint32_t i = 0; i < s->n_modules; i++)
-        encode_module(&out, s, i);
-    for (uint32_t i = 0; i < s->n_frames; i++)
-        encode_frame(&out, s, i);
-    for (uint32_t i = 0; i < s->n_stacks; i++)
-        encode_stack(&out, s, i);
-    for (uint32_t i = 0; i < s->n_threads; i++)
-        encode_thread(&out, &s->threads[i]);
-    encode_captured(&out, s);
-    for (uint32_t i = 0; i < s->n_modules; i++)
-        encode_module_symbols(&out, s, i);
-    for (uint32_t i = 0; i < s->n_symbols; i++)
-        encode_symbol(&out, s, i);
-    for (uint32_t i = 0; i < s->n_frames; i++)
-        if (s->frames[i].symbol >= 0)
-            encode_name(&out, s, i);
-    for (uint32_t i = 0; i < s->n_addresses; i++)
-        encode_address(&out, s, i);
-    encode_still(&out, s);
-    encode_explanation(&out, s);
+    encode_raw_stage(&out, s);
+    encode_names_stage(&out, s);
+    encode_explanation_stage(&out, s);
     encode_end(&out, s);
     out.buffer[out.used] = '\0';
     *ret_size = out.used;

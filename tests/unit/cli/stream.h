@@ -12,6 +12,8 @@
 /* Two threads in a deadlock, one running without a stack, one with every optional field. */
 struct model *stream_model(void);
 /* The stream in wire order; malloc()ed, NUL-terminated. */
-char *stream_encode(const struct snapshot *snapshot, size_t *ret_size);
+char *stream_encode(struct snapshot *snapshot, size_t *ret_size);
+/* Into a buffer of this size; the snapshot is cut to what fits. */
+char *stream_encode_into(struct snapshot *snapshot, size_t size, size_t *ret_size);
 
 #endif

@@ -58,7 +58,7 @@ Test(decode, what_was_encoded_comes_back)
     struct model *m = stream_model();
     const struct snapshot *s = &m->snapshot, *d;
     size_t n;
-    char *stream = stream_encode(s, &n);
+    char *stream = stream_encode(&m->snapshot, &n);
     struct decoder *decoder = decode(stream, n);
 
     cr_assert(decoder_problem(decoder) == NULL, "%s", decoder_problem(decoder));
@@ -343,4 +343,102 @@ Test(decode, a_full_buffer_holds_whole_records_only)
                 cr_assert(buffer[i + 1] == '{' && buffer[i - 1] == '}');
         free(buffer);
     }
+}
+
+Test(decode, what_finds_no_room_is_left_out_and_said)
+{
+    struct model *m;
+    size_t whole, n;
+    bool fits = false;
+
+    m = stream_model();
+    m->snapshot.complete = true;
+    free(stream_encode(&m->snapshot, &whole));
+    for (size_t size = 10240; !fits; size += 61) {
+        char *stream;
+        struct decoder *decoder;
+        struct snapshot *d;
+
+        m = stream_model();
+        m->snapshot.complete = true;
+        stream = stream_encode_into(&m->snapshot, size, &n);
+        decoder = decode(stream, n);
+        cr_assert(decoder_problem(decoder) == NULL, "%zu bytes: %s", size, decoder_problem(decoder));
+        d = decoder_finish(decoder);
+        fits = n == whole;
+        cr_assert(eq(int, decoder_progress(decoder), DECODE_END), "%zu bytes", size);
+        cr_assert(d->complete == fits, "%zu bytes", size);
+        cr_assert(d->stats.threads_total == 4 && d->n_threads <= 4);
+        cr_assert(d->stats.threads_captured + d->stats.threads_dropped == d->stats.threads_total);
+        cr_assert(eq(u32, d->n_threads, m->snapshot.n_threads));
+        cr_assert(eq(u32, d->n_stacks, m->snapshot.n_stacks));
+        cr_assert(eq(u32, d->n_symbols, m->snapshot.n_symbols));
+        if (!fits)
+            cr_assert(strstr(d->process.why[d->process.n_why - 1], "no room") != NULL);
+        cr_assert(size < 2 * whole + 65536);
+        decoder_free(decoder);
+        free(stream);
+        free(m->arena.base);
+        free(m);
+    }
+}
+
+Test(decode, threads_are_told_where_their_stacks_find_no_room)
+{
+    struct model *m = model_new();
+    int frames[] = {(int)model_frame(m, MODEL_APP, "f"), (int)model_frame(m, MODEL_APP, "g")};
+    const struct snapshot *d;
+    char label[25000], *stream;
+    size_t n;
+
+    memset(label, 'x', sizeof(label));
+    label[sizeof(label) - 1] = '\0';
+    m->snapshot.process.label = label;
+    for (int i = 0; i < 200; i++)
+        model_thread(m, 100 + i, "t",
+                     model_stack(m, frames[i & 1], frames[i >> 1 & 1], frames[i >> 2 & 1], -1));
+    model_explain(m);
+    stream = stream_encode_into(&m->snapshot, 84000, &n); /* half of the stacks, all of the threads */
+    d = decoder_finish(decode(stream, n));
+    cr_assert(d->n_stacks > 0 && d->n_stacks < 200);
+    cr_assert(eq(u32, d->n_threads, 200));
+    cr_assert(eq(u32, d->stats.threads_captured, d->n_stacks));
+    cr_assert(eq(int, d->threads[199].reason, REASON_MEMORY));
+    cr_assert(eq(int, d->threads[199].capture, CAPTURE_NONE));
+    cr_assert(d->captured && !d->complete);
+}
+
+Test(decode, a_hole_in_the_ids_is_named)
+{
+    struct decoder *decoder = decode_text(HELLO "{\"type\":\"frame\",\"id\":1,\"pc\":\"0x1\",\"module\":null,"
+                                                "\"trust\":\"cfi\"}\n" CAPTURED END);
+
+    cr_assert(strstr(decoder_problem(decoder), "records are missing") != NULL);
+    cr_assert(decoder_finish(decoder)->complete == false);
+}
+
+Test(decode, what_the_agent_could_not_read_is_not_an_empty_text)
+{
+    struct model *m = stream_model();
+    const struct snapshot *d;
+    size_t n;
+    char *stream;
+
+    m->snapshot.process.exe = m->snapshot.process.command = NULL;
+    stream = stream_encode(&m->snapshot, &n);
+    cr_assert(strstr(stream, "\"exe\":null,\"command\":null") != NULL);
+    d = decoder_finish(decode(stream, n));
+    cr_assert(d->process.exe == NULL && d->process.command == NULL);
+}
+
+Test(decode, another_pid_namespace_is_told)
+{
+    struct model *m = stream_model();
+    size_t n;
+    char *stream;
+
+    m->snapshot.process.foreign_proc = true;
+    m->snapshot.process.ns_pid = 1;
+    stream = stream_encode(&m->snapshot, &n);
+    cr_assert(decoder_finish(decode(stream, n))->process.foreign_proc);
 }

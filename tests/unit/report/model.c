@@ -35,6 +35,7 @@ struct model *model_new(void)
     s->n_modules = 3;
     s->process = (struct process_info){.pid = 100,
                                        .ns_pid = 100,
+                                       .main_tid = 100,
                                        .ppid = 1,
                                        .uid = 1000,
                                        .exe = "/opt/app/app",

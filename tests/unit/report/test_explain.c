@@ -382,3 +382,21 @@ Test(explain, a_small_arena_gives_fewer_conclusions)
     }
     expect_verdict(m, "DEADLOCK");
 }
+
+/* Lock words hold tids of the program's own pid namespace; /proc, and so the thread list, may be of another.
+ */
+Test(explain, tids_of_another_namespace_name_nobody)
+{
+    struct model *m = two_thread_cycle();
+
+    model_waiter(m, 103, "three", 0x4080, 103);
+    model_waiter(m, 104, "four", 0x40c0, 4242);
+    m->snapshot.process.foreign_proc = true;
+    model_explain(m);
+    expect_verdict(m, "UNKNOWN");
+    cr_assert(eq(u32, m->snapshot.n_cycles, 0));
+    for (int i = 0; i < 4; i++) {
+        cr_expect(eq(int, m->threads[i].wait.owner_status, OWNER_UNPROVEN), "thread %d", i);
+        cr_expect(eq(i32, m->threads[i].wait.owner_tid, 0));
+    }
+}

@@ -62,7 +62,7 @@ static const struct {
 } rows[] = {
     {"ascii", "abc", 3, "\"abc\"", "abc"},
     {"empty", "", 0, "\"\"", ""},
-    {"quote and backslash", "a\"b\\c", 5, "\"a\\\"b\\\\c\"", "a\"b\\c"},
+    {"quote and backslash", "a\"b\\c", 5, "\"a\\\"b\\\\c\"", "a\"b\\\\c"},
     {"white space", "\n\t\r", 3, "\"\\n\\t\\r\"", "\\x0a\\x09\\x0d"},
     {"NUL", "a\0b", 3, "\"a\\u0000b\"", "a\\x00b"},
     {"escape sequence", "\033[31m", 5, "\"\\u001b[31m\"", "\\x1b[31m"},
@@ -156,4 +156,13 @@ Test(out, a_flush_that_fails_or_makes_no_room_ends_it)
     flushes_left = SIZE_MAX;
     out_char(&out, 'x'); /* must return */
     cr_assert(eq(sz, out.lost, 1));
+}
+
+Test(out, an_escape_and_a_name_that_looks_like_one_differ)
+{
+    struct out out = {.buffer = buffer, .size = sizeof(buffer)};
+
+    out_plain(&out, "\x1b \\x1b \\", 8);
+    cr_assert(eq(sz, out.used, 13));
+    cr_assert(memcmp(buffer, "\\x1b \\\\x1b \\\\", 13) == 0);
 }

@@ -10,6 +10,7 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
+#include "agent/report/group.h"
 #include "agent/report/text.h"
 #include "tests/unit/report/model.h"
 
@@ -248,4 +249,37 @@ Test(text, colour_is_only_there_when_asked_for)
     report_text(&out, &m->snapshot, &options, &m->arena);
     cr_expect(memchr(out.buffer, '\033', out.used) != NULL);
     cr_expect(strchr(model_text(m), '\033') == NULL);
+}
+
+Test(text, the_main_thread_is_found_under_the_number_that_proc_gives_it)
+{
+    struct model *m = model_new();
+    struct report_groups groups;
+    int32_t stack = model_stack(m, (int)model_frame(m, MODEL_APP, "f"), -1);
+
+    m->snapshot.process.pid = 5000; /* as seen from outside */
+    m->snapshot.process.ns_pid = 1; /* as the program sees itself; /proc is of a namespace in between */
+    model_thread(m, 1, "other", stack);
+    model_thread(m, 100, "main", stack);
+    model_thread(m, 5000, "third", stack);
+    cr_assert(group_threads(&m->snapshot, &m->arena, &groups));
+    cr_expect(eq(int, groups.ranks[0], RANK_OTHER));
+    cr_expect(eq(int, groups.ranks[1], RANK_MAIN));
+    cr_expect(eq(int, groups.ranks[2], RANK_OTHER));
+}
+
+Test(text, frame_pointer_frames_are_said_to_leave_callers_out)
+{
+    struct model *m = model_new();
+    int jit = (int)model_frame(m, -1, NULL), below = (int)model_frame(m, MODEL_APP, "run");
+    const char *text;
+
+    m->frames[below].trust = UW_TRUST_FRAME_POINTER;
+    model_thread(m, 100, "app", model_stack(m, jit, below, -1));
+    model_explain(m);
+    text = model_text(m);
+    cr_assert(strstr(text, "[by frame pointer, unverified]") != NULL);
+    cr_assert(strstr(text, "a caller may be missing") != NULL);
+    m->frames[below].trust = UW_TRUST_CFI;
+    cr_assert(strstr(model_text(m), "a caller may be missing") == NULL);
 }

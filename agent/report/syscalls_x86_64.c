@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Names of the x86-64 system calls, as in the kernel's asm/unistd_64.h.
- * Zone: pure. Characters, not pointers: a table of pointers would cost every start of every program a
- * relocation each.
+ * The system calls of x86-64, as in the kernel's asm/unistd_64.h.
+ * Zone: pure.
  */
+#include "agent/report/syscalls.h"
 #include "agent/report/words.h"
+
+#define SYS_FUTEX 202
+#define FUTEX_COMMAND_MASK (~(UINT64_C(128) | UINT64_C(256))) /* private, realtime */
+#define FUTEX_WAIT 0
+#define FUTEX_LOCK_PI 6
+#define FUTEX_WAIT_BITSET 9
+#define FUTEX_LOCK_PI2 13
+
+/* Characters, not pointers: a table of pointers would cost every start of every program a relocation each. */
 
 // clang-format off
 static const char names[][24] = {
@@ -95,4 +104,42 @@ const char *word_syscall(int64_t number)
     if (number < 0 || (uint64_t)number >= sizeof(names) / sizeof(names[0]) || names[number][0] == '\0')
         return NULL;
     return names[number];
+}
+
+static bool contains(const uint16_t *numbers, size_t n, const struct report_syscall *syscall)
+{
+    size_t i;
+
+    for (i = 0; syscall->known && i < n; i++)
+        if (syscall->number == numbers[i])
+            return true;
+    return false;
+}
+
+bool syscall_transfers(const struct report_syscall *syscall)
+{
+    static const uint16_t numbers[] = {
+        0,   1,   17,  18, 19, 20, 40,  42,  43,  44,  45,  46, /* read ... sendmsg */
+        47,  61,  72,  73, 74, 75, 247, 257, 275, 288, 295,     /* recvmsg, wait4, fcntl ... preadv */
+        296, 299, 307,                                          /* pwritev, recvmmsg, sendmmsg */
+    };
+
+    return contains(numbers, sizeof(numbers) / sizeof(numbers[0]), syscall);
+}
+
+bool syscall_takes_descriptor(const struct report_syscall *syscall)
+{
+    static const uint16_t numbers[] = {0,  1,  17, 18, 19,  20,  42,  43,  44,  45,  46, 47,
+                                       72, 73, 74, 75, 232, 281, 288, 295, 296, 299, 307};
+
+    return contains(numbers, sizeof(numbers) / sizeof(numbers[0]), syscall);
+}
+
+bool syscall_waits_on_futex(const struct report_syscall *syscall)
+{
+    uint64_t command = syscall->args[1] & FUTEX_COMMAND_MASK & UINT32_MAX;
+
+    return syscall->known && syscall->number == SYS_FUTEX &&
+           (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET || command == FUTEX_LOCK_PI ||
+            command == FUTEX_LOCK_PI2);
 }
