@@ -168,6 +168,50 @@ def handler_negative(t):
     check("vector register" in "\n".join(handler_problems(other)), "vector registers are not seen")
 
 
+def has_handler_name(path):
+    return " libprobe_capture_signal" in output("nm", path)
+
+
+@test("whoever meets the signal handler in a stack is told whose it is", "S58")
+def handler_name(t):
+    check(has_handler_name(t.so), "libprobe.so does not name it")
+    stripped = os.path.join(os.fspath(t.work), "stripped.so")
+    subprocess.run(["strip", "-o", stripped, t.so], check=True)
+    check(not has_handler_name(stripped), "its absence is not seen")
+
+
+def stories_of_tests():
+    """Test file -> the stories that its tests name."""
+    result = {}
+    for path in tracked():
+        match = re.match(r"tests/(?:integration|contract)/(?:cli/)?test_(\w+)\.py$", path)
+        if match:
+            with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+                quoted = re.findall(r'"((?:S\d\d ?)+)"', file.read())
+            result[match.group(1)] = {story for stories in quoted for story in stories.split()}
+    return result
+
+
+def table_problems(text, tested):
+    """Stories that tests/README.md places where no test names them, and the other way round."""
+    rows = re.findall(r"^\| ((?:S\d\d ?)+)[^|]*\| ([^|]*)\|", text, re.M)
+    placed = {(story, name) for stories, where in rows for story in stories.split()
+              for name in re.findall(r"`(\w+)`", where) if name in tested}
+    named = {(story, name) for name, stories in tested.items() for story in stories}
+    return sorted(f"{story} is not in {name}" for story, name in placed - named) + sorted(
+        f"{story} in {name} is not listed" for story, name in named - placed)
+
+
+@test("the table of stories in tests/README.md says where each is tested")
+def story_table(t):
+    tested = stories_of_tests()
+    check(len(tested) > 8, f"only {sorted(tested)} found")
+    with open(os.path.join(ROOT, "tests", "README.md"), encoding="utf-8") as file:
+        equal(table_problems(file.read(), tested), [], "differences")
+    equal(table_problems("| S01 S02 | `a` | |\n", {"a": set("S02,S03".split(","))}), ["S01 is not in a", "S03 in a is not listed"],
+          "a wrong table")
+
+
 def layers(root):
     return subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "check-layers"), root], capture_output=True,
                           text=True)

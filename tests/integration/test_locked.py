@@ -11,17 +11,19 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from probetest import FULL, check, equal, expect_chain, main, program_threads, test  # noqa: E402
 
 PRELOAD = ("lib_lockmalloc.so",)
+# Idle, it is about 0.01 s; a dump that waits for one of these locks would never come.
+FIRST_DUMP = 5
 
 
 def hung(scenario, story, where, preload=()):
-    @test(f"hung {where}: the very first dump is complete within 1 s", story)
+    @test(f"hung {where}: the very first dump is complete, at once", story)
     def run(t):
         target = t.spawn(scenario, preload=preload)
         with t.undisturbed(target):
             begin = time.monotonic()
             dump = t.dump(target)
             elapsed = time.monotonic() - begin
-        check(elapsed < 1, f"the dump took {elapsed:.2f} s")
+        check(elapsed < FIRST_DUMP, f"the dump took {elapsed:.2f} s")
         equal(t.expect_all_chains(target, dump), [], "stacks that end early")
         equal(dump.process["complete"], True, "complete")
         equal(dump.stats["signals_sent"], 0, "signals sent")
@@ -42,20 +44,27 @@ def crash_malloc(t):
         begin = time.monotonic()
         dump = t.dump(target)
         elapsed = time.monotonic() - begin
-    check(elapsed < 1, f"the dump took {elapsed:.2f} s")
+    check(elapsed < FIRST_DUMP, f"the dump took {elapsed:.2f} s")
     expect_chain(dump, tid, target.chains[tid], t.target_dir)
     t.expect_all_chains(target, dump)
     target.release()
 
 
 def busy(scenario, story, what, dumps=100, own_files=False):
-    """own_files: the program itself opens and closes files meanwhile, so its descriptors are not compared."""
+    """own_files: the program itself opens and closes files meanwhile, so its descriptors are not compared.
+
+    On a crowded machine a tenth of the dumps must do: what lasts longer than a minute is cut short there.
+    """
 
     @test(f"{what}: every one of many dumps answers, and nobody stops", story, timeout=120)
     def run(t):
         target = t.spawn(scenario)
         with contextlib.nullcontext() if own_files else t.undisturbed(target):
-            for _ in range(dumps * (10 if FULL else 1)):
+            wanted, end = dumps * (10 if FULL else 1), time.monotonic() + (600 if FULL else 60)
+            for i in range(wanted):
+                if i >= wanted // 10 and time.monotonic() > end:
+                    print(f"# cut short after {i} of {wanted} dumps")
+                    break
                 dump = t.dump(target, "--symbols", "none", status=(0, 1))
                 equal(sorted(dump.threads), program_threads(target.pid), "threads in the dump")
                 equal(len(dump.threads), dump.stats["threads_captured"] + dump.stats["threads_dropped"], "counts add up")

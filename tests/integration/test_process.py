@@ -217,7 +217,7 @@ def stopped(t):
     os.kill(target.pid, signal.SIGCONT)
     check(result.returncode in (1, 2), f"exit {result.returncode}: {result.stderr}")
     check("stopped" in (result.stdout + result.stderr).lower(), f"does not say stopped: {result.stdout} {result.stderr}")
-    check(0.9 < elapsed < 8, f"took {elapsed:.1f} s")
+    check(0.9 < elapsed < 15, f"took {elapsed:.1f} s")
     target.await_settled()
     t.expect_all_chains(target, t.dump(target))
     target.release()

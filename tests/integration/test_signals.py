@@ -57,7 +57,7 @@ def one_free_signal(t):
     target.release()
 
 
-@test("a filter that kills for unusual calls: the program outlives its dumps, and they are whole", "S80", docker=False)
+@test("a filter that kills for unusual calls: the program outlives its dumps, and they are whole", "S78", docker=False)
 def killing_filter(t):
     target = t.spawn("rt_taken", launch=["-s"], free=1)
     spinner = thread_of(target, "spinner")

@@ -27,7 +27,9 @@ def scenarios():
 def undisturbed(name):
     @test(f"{name}: undisturbed, its check passes")
     def run(t):
-        target = t.spawn(name, probe=False, preload=PRELOAD.get(name, []))
+        # Its timed calls must not end before it is ready, on a crowded machine either.
+        longer = {"timeout": 10000} if name == "blocked" else {}
+        target = t.spawn(name, probe=False, preload=PRELOAD.get(name, []), **longer)
         equal(probe_threads(target.pid), [], "threads named like the agent's in a program without it")
         for tid in target.chains:
             check(tid in target.tids or name == "main_exit", f"chain of thread {tid}, which is not listed")

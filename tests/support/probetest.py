@@ -37,6 +37,7 @@ DUMP_DEADLINE = 20.0
 SETTINGS = ("PROBE_TARGET_DIR", "PROBE_SO", "PROBECTL", "PROBE_LAUNCH")
 
 _tests = []
+_given = dict(os.environ)
 
 
 class Failed(Exception):
@@ -87,6 +88,16 @@ def wait_until(condition, what, deadline=DEADLINE):
 def read_text(path):
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
+
+
+def reachable(path):
+    """May every user read this file or search this directory?"""
+    bits = 0o005 if os.path.isdir(path) else 0o004
+    while (os.stat(path).st_mode & bits) == bits:
+        if path == "/":
+            return True
+        path, bits = os.path.dirname(path), 0o001
+    return False
 
 
 def start_ticks(pid):
@@ -395,6 +406,8 @@ class Context:
         return result
 
     def _command(self, argv, probe, preload, env, launch):
+        if "-u" in launch and not reachable(self._work):
+            raise Skip(f"other users cannot reach {self._work}")
         docker = ["-d"] if DOCKER else []
         return [self.launch, "-p", str(os.getpid()), *docker, *launch, *self.environment(probe, preload, env), "--", *argv]
 
@@ -599,7 +612,29 @@ def _run(name, story, timeout, function):
     return outcome, text, context
 
 
+@contextlib.contextmanager
+def within_reach():
+    """What is tested lies where other users and a root without capabilities can reach it; copied there if need be."""
+    library, targets = os.environ["PROBE_SO"], os.environ["PROBE_TARGET_DIR"]
+    if os.geteuid() != 0 or (reachable(library) and reachable(targets)):
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="probe-b-") as copy:
+        os.chmod(copy, 0o755)
+        os.environ["PROBE_SO"] = os.path.join(copy, os.path.basename(library))
+        os.environ["PROBE_TARGET_DIR"] = os.path.join(copy, "targets")
+        shutil.copy(library, copy)
+        shutil.copytree(targets, os.path.join(copy, "targets"), ignore=shutil.ignore_patterns("*.p"))
+        subprocess.run(["chmod", "-R", "a+rX", copy], check=True)
+        yield
+
+
 def main():
+    with within_reach():
+        return _main()
+
+
+def _main():
     only = os.environ.get("PROBE_TEST_ONLY", "")
     chosen = [row for row in _tests if only in row[0] and (row[3] or not DOCKER)]
     if not chosen:
@@ -618,7 +653,7 @@ def main():
         print(f"# {time.monotonic() - begin:.2f} s", flush=True)
         if outcome == "failed":
             failures += 1
-            again = {key: value for key, value in os.environ.items()
+            again = {key: value for key, value in _given.items()
                      if key in SETTINGS or key.startswith(("PROBE_TEST_", "PROBE_HANDLER_"))}
             again.pop("PROBE_TEST_ONLY", None)
             words = " ".join(f"{key}={shlex.quote(value)}" for key, value in again.items())
