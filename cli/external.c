@@ -144,6 +144,23 @@ static bool is_our_architecture(int directory)
     return ours;
 }
 
+/*
+ * maps shows paths as they are for the reader (fs/d_path.c): from our own root where we share the mounts,
+ * whatever the process's root is, else from the root of its mounts. A file that is not the mapped one is
+ * recognised.
+ */
+static int open_root(int directory)
+{
+    char ours[64] = "", theirs[64] = "";
+    int root;
+
+    if (readlink("/proc/self/ns/mnt", ours, sizeof(ours) - 1) > 0 &&
+        readlinkat(directory, "ns/mnt", theirs, sizeof(theirs) - 1) > 0 && strcmp(ours, theirs) == 0)
+        return AT_FDCWD;
+    root = openat(directory, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return root >= 0 ? root : AT_FDCWD;
+}
+
 static void close_subject(struct subject *subject)
 {
     if (subject->directory >= 0)
@@ -184,9 +201,7 @@ static enum endpoint_result open_subject(const struct process_facts *facts, stru
         return refuse(failure, ENDPOINT_NO_AGENT,
                       "its code is not 64-bit x86 code, and probectl knows no other",
                       "use a debugger that knows it");
-    ret->root = openat(ret->directory, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (ret->root < 0)
-        ret->root = AT_FDCWD; /* a file that is not the mapped one is recognised */
+    ret->root = open_root(ret->directory);
     return ENDPOINT_OK;
 }
 

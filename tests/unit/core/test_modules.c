@@ -194,7 +194,7 @@ Test(modules, a_library_mapped_as_data_is_no_module)
 Test(modules, an_image_that_claims_the_whole_address_space_leaves_the_others_theirs)
 {
     struct arena arena = new_arena(16 << 20);
-    struct memory memory = {.pid = sys_gettid(), .mem_fd = -1};
+    struct memory memory = own_memory();
     struct modules before, after;
     unsigned changed = 0;
 
