@@ -32,7 +32,7 @@ static uint32_t count_threads(const struct capture_session *session)
 {
     struct procfs_stat stat_line;
 
-    return process_task_stat(session->task_fd, session->self_tid, &stat_line) == 0 ? stat_line.n_threads : 0;
+    return process_task_stat(session->task_fd, session->main_tid, &stat_line) == 0 ? stat_line.n_threads : 0;
 }
 
 static void add_thread(struct listing *listing, int32_t tid)
@@ -158,7 +158,7 @@ static void capture_pending(struct capture_session *session, struct thread_sampl
     for (unsigned round = 0; round < ROUNDS && n; round++) {
         backend_passive.capture(session, samples, n);
         n = keep_pending(samples, n);
-        backend_signal.capture(session, samples, n);
+        session->running->capture(session, samples, n);
         n = keep_pending(samples, n);
     }
     give_reason(samples, n, REASON_UNSTABLE);

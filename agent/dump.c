@@ -23,6 +23,7 @@
 struct dump {
     const struct request *request;
     const struct config *config;
+    const struct subject *subject;
     struct arena *arena;
     const struct dump_sink *sink;
     struct snapshot snapshot;
@@ -47,12 +48,14 @@ static void describe_process(struct dump *dump)
 {
     struct process_info *process = &dump->snapshot.process;
 
-    process_describe(process, dump->request->all_arguments, dump->arena);
+    process_describe(process, dump->subject, dump->request->all_arguments, dump->arena);
     process->why = dump->why;
     if (dump->config->label[0])
         process->label = dump->config->label;
     for (unsigned i = 0; i < dump->config->n_complaints; i++)
         because(dump, dump->config->complaints[i]);
+    for (unsigned i = 0; i < SUBJECT_LIMITS && dump->subject->limits[i]; i++)
+        because(dump, dump->subject->limits[i]);
 }
 
 static void load_modules(struct dump *dump)
@@ -65,12 +68,13 @@ static void load_modules(struct dump *dump)
         because(dump, "the memory map cannot be read: no frame can be attributed to a module");
     else if (r < 0 || modules->truncated)
         because(dump, "the memory map is larger than the agent's memory: some frames have no module");
+    modules->root = dump->subject->root;
     dump->snapshot.modules = modules->report;
     dump->snapshot.n_modules = modules->n_modules;
     for (uint32_t i = 0; exe && i < modules->n_modules; i++)
         if (text_equal(modules->report[i].path, exe))
             modules->report[i].own = true;
-    int32_t ours = modules_find(modules, (uintptr_t)dump_run);
+    int32_t ours = modules_find(modules, dump->subject->agent_code);
     if (ours >= 0)
         modules->report[ours].own = false;
 }
@@ -87,28 +91,23 @@ static void take_context(void *context, struct thread_sample *sample, const stru
     }
 }
 
-/* Who we are among the threads, and how /proc calls them. */
 static bool open_session(struct dump *dump)
 {
-    struct capture_session *session = &dump->session;
-    long fd = sys_openat(AT_FDCWD, "/proc/thread-self/..", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    int32_t proc_pid = 0, proc_tid = 0;
+    const struct subject *subject = dump->subject;
+    long fd = sys_openat(subject->directory, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 
-    if (fd < 0 || process_proc_ids(&proc_pid, &proc_tid) < 0) {
-        if (fd >= 0)
-            sys_close((int)fd);
-        because(dump, "/proc is not readable from inside the process: its threads cannot be listed");
+    if (fd < 0)
         return false;
-    }
-    *session = (struct capture_session){
+    dump->session = (struct capture_session){
         .task_fd = (int)fd,
-        .pid = sys_getpid(),
-        .self_tid = proc_tid,
-        .main_tid = proc_pid,
-        .foreign_proc = proc_tid != sys_gettid(),
+        .pid = subject->pid,
+        .self_tid = subject->agent_tid,
+        .main_tid = subject->proc_pid,
+        .foreign_proc = subject->foreign_proc,
         .mode = dump->request->mode,
         .max_stack = dump->config->max_stack,
         .deadline = dump->deadline,
+        .running = subject->running,
         .memory = &dump->memory,
         .modules = &dump->modules,
         .arena = dump->arena,
@@ -116,12 +115,6 @@ static bool open_session(struct dump *dump)
         .take = take_context,
         .take_context = dump,
     };
-    if (sys_get_dumpable() != 1 && sys_geteuid() != 0)
-        because(dump,
-                "the program is not dumpable (it gave up its user, or asked for that): the kernel hides the "
-                "registers of sleeping threads even from the program itself");
-    if (session->foreign_proc)
-        because(dump, "/proc belongs to another pid namespace: running threads are not signalled");
     return true;
 }
 
@@ -251,16 +244,19 @@ static void take_dump(struct dump *dump)
         sys_close(dump->session.task_fd);
 }
 
-void dump_run(const struct request *request, const struct config *config, struct arena *arena,
-              const struct dump_sink *sink)
+void dump_run(const struct request *request, const struct config *config, const struct subject *subject,
+              struct arena *arena, const struct dump_sink *sink)
 {
     struct dump dump = {
         .request = request,
         .config = config,
+        .subject = subject,
         .arena = arena,
         .sink = sink,
-        /* A filter may kill for a call that its author did not think of; every program reads files. */
-        .memory = {.pid = sys_gettid(), .mem_fd = -1, .file_first = sys_get_seccomp() != 0},
+        .memory = {.pid = subject->tid,
+                   .directory = subject->directory,
+                   .mem_fd = -1,
+                   .file_first = subject->file_first},
         .session = {.task_fd = -1},
         .started = sys_monotonic_nanos(),
     };

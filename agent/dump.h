@@ -8,6 +8,7 @@
 
 #include "agent/report/out.h"
 #include "agent/request.h"
+#include "agent/subject.h"
 
 /* Where the records go. */
 struct dump_sink {
@@ -22,10 +23,11 @@ struct dump_sink {
 
 /*
  * dump_run() - take a dump and encode it
+ * @subject: whose process; stays the caller's
  * @arena: all working memory, empty; may be freed as soon as the call returns
  * Always writes a stream that PROTOCOL.md allows; what could not be done is said in it.
  */
-void dump_run(const struct request *request, const struct config *config, struct arena *arena,
-              const struct dump_sink *sink);
+void dump_run(const struct request *request, const struct config *config, const struct subject *subject,
+              struct arena *arena, const struct dump_sink *sink);
 
 #endif

@@ -17,7 +17,7 @@ enum { MEM_NOT_TRIED = -1, MEM_REFUSED = -2 };
 static bool open_file(struct memory *memory)
 {
     if (memory->mem_fd == MEM_NOT_TRIED) {
-        long fd = sys_openat(AT_FDCWD, "/proc/thread-self/mem", O_RDONLY | O_CLOEXEC, 0);
+        long fd = sys_openat(memory->directory, "mem", O_RDONLY | O_CLOEXEC, 0);
 
         memory->mem_fd = fd < 0 ? MEM_REFUSED : (int)fd;
     }

@@ -27,8 +27,9 @@ struct memory_page {
 };
 
 struct memory {
-    int32_t pid;               /* task whose memory is read: the probe thread's own tid */
-    int mem_fd;                /* /proc/thread-self/mem, opened when first needed; -1 not tried, -2 refused */
+    int32_t pid;               /* task whose memory is read; in the agent the probe thread's own tid */
+    int directory;             /* that task's directory in /proc */
+    int mem_fd;                /* its file mem, opened when first needed; -1 not tried, -2 refused */
     bool vm_refused;           /* process_vm_readv does not work here */
     bool file_first;           /* in a sandbox: reading a file is the less unusual system call */
     struct memory_page *pages; /* MEMORY_CACHED_PAGES of them, or NULL: no cache */

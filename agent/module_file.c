@@ -81,7 +81,7 @@ static enum module_symbols read_headers(struct module_file *file, const struct r
     return file->failed ? SYMBOLS_UNREADABLE : SYMBOLS_MALFORMED;
 }
 
-enum module_symbols module_file_open(struct module_file *file, const struct report_module *module,
+enum module_symbols module_file_open(struct module_file *file, int root, const struct report_module *module,
                                      uint64_t deadline)
 {
     long fd;
@@ -90,7 +90,7 @@ enum module_symbols module_file_open(struct module_file *file, const struct repo
     if (is_deleted(module->path))
         return SYMBOLS_DELETED;
     /* O_NONBLOCK: if somebody put a FIFO at the path, do not wait for its writer. */
-    fd = sys_openat(AT_FDCWD, module->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+    fd = sys_open_below(root, module->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd == -ENOENT)
         return SYMBOLS_DELETED;
     if (fd < 0)

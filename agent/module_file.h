@@ -22,10 +22,11 @@ struct module_file {
  * module_file_open() - open a module's file and read its headers
  * A file is used only if it is the one that is mapped: same build-id, or same device and
  * inode where there is none.
+ * @root: where module paths begin, modules.root
  * Return: SYMBOLS_TABLE, or why the file cannot be used; SYMBOLS_NOT_LOOKED at the deadline. To be closed in
  * either case.
  */
-enum module_symbols module_file_open(struct module_file *file, const struct report_module *module,
+enum module_symbols module_file_open(struct module_file *file, int root, const struct report_module *module,
                                      uint64_t deadline);
 
 void module_file_close(struct module_file *file);

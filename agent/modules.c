@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * See modules.h. The text of /proc/thread-self/maps stays in the arena and is cut into lines in place, so
+ * See modules.h. The text of maps stays in the arena and is cut into lines in place, so
  * that the module paths need no copies.
  * Zone: probe thread.
  */
@@ -21,7 +21,7 @@
  * The whole file, NUL-terminated. procfs gives whole lines, at most a page a read; a map that changes in
  * between can show a mapping twice or not at all, never half.
  */
-static int read_maps(struct arena *arena, char **ret_text, size_t *ret_size)
+static int read_maps(int directory, struct arena *arena, char **ret_text, size_t *ret_size)
 {
     char *text = arena_alloc(arena, 0);
     size_t used = 0;
@@ -31,7 +31,7 @@ static int read_maps(struct arena *arena, char **ret_text, size_t *ret_size)
 
     if (limit < 4096)
         return -ENOMEM;
-    fd = sys_openat(AT_FDCWD, "/proc/thread-self/maps", O_RDONLY | O_CLOEXEC, 0);
+    fd = sys_openat(directory, "maps", O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return (int)fd;
     do {
@@ -241,8 +241,8 @@ int modules_load(struct modules *ret, struct memory *memory, struct arena *arena
     size_t size = 0;
     int r;
 
-    *ret = (struct modules){0};
-    r = read_maps(arena, &text, &size);
+    *ret = (struct modules){.root = AT_FDCWD};
+    r = read_maps(memory->directory, arena, &text, &size);
     if (!text)
         return r;
     ret->truncated = r < 0;
@@ -250,7 +250,7 @@ int modules_load(struct modules *ret, struct memory *memory, struct arena *arena
     ret->unwind = arena_array(arena, MAX_MODULES, sizeof *ret->unwind);
     ret->report = arena_array(arena, MAX_MODULES, sizeof *ret->report);
     if (!ret->mappings || !ret->unwind || !ret->report) {
-        *ret = (struct modules){.truncated = true};
+        *ret = (struct modules){.root = AT_FDCWD, .truncated = true};
         return -ENOMEM;
     }
     parse_mappings(ret, text, size);

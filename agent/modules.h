@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What is mapped: from /proc/thread-self/maps to modules with their unwind tables. Uses neither the loader's
+ * What is mapped: from maps in /proc to modules with their unwind tables. Uses neither the loader's
  * lists nor its lock.
  *
  * Zone: probe thread, once a dump. All memory is the arena's and goes with it; nothing is ever freed singly.
@@ -34,6 +34,7 @@ struct modules {
     struct report_module *report; /* what the report needs of it: the same index */
     uint32_t n_modules;
     uint64_t main_stack_top; /* end of [stack]; 0: unknown */
+    int root;                /* where the paths begin; AT_FDCWD: where ours do */
     bool truncated;          /* more mappings or modules than fit, or maps unreadable: said in why */
 };
 

@@ -92,6 +92,7 @@ struct naming {
     struct wanted *wanted;
     struct symbol_query *queries;
     void *buffer;
+    int root; /* modules.root */
     uint64_t deadline;
 };
 
@@ -168,7 +169,7 @@ static enum module_symbols resolve_in_file(const struct naming *naming, const st
                                            size_t n)
 {
     struct module_file file;
-    enum module_symbols outcome = module_file_open(&file, module, naming->deadline);
+    enum module_symbols outcome = module_file_open(&file, naming->root, module, naming->deadline);
 
     if (outcome == SYMBOLS_TABLE) {
         outcome = resolve_tables(naming, &file.reader, &file.elf, n);
@@ -222,6 +223,7 @@ bool names_resolve(struct snapshot *snapshot, const struct modules *modules, str
         .wanted = arena_array(arena, most, sizeof *naming.wanted),
         .queries = arena_array(arena, most, sizeof *naming.queries),
         .buffer = arena_alloc(arena, PASS_BUFFER),
+        .root = modules->root,
         .deadline = deadline,
     };
 

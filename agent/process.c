@@ -99,10 +99,10 @@ int process_proc_ids(int32_t *ret_pid, int32_t *ret_tid)
     return 0;
 }
 
-static const char *read_link(const char *path, struct arena *arena)
+static const char *read_link(int directory, const char *path, struct arena *arena)
 {
     char *text = arena_alloc(arena, MAX_PATH);
-    long n = text ? sys_readlinkat(AT_FDCWD, path, text, MAX_PATH - 1) : -ENOMEM;
+    long n = text ? sys_readlinkat(directory, path, text, MAX_PATH - 1) : -ENOMEM;
 
     if (n < 0)
         return NULL;
@@ -114,10 +114,10 @@ static const char *read_link(const char *path, struct arena *arena)
  * Arguments are separated by NUL bytes; only argv[0] is shown unless the user asked,
  * since arguments hold secrets.
  */
-static const char *read_command(bool all_arguments, struct arena *arena)
+static const char *read_command(int directory, bool all_arguments, struct arena *arena)
 {
     char *text = arena_alloc(arena, MAX_ARGUMENTS);
-    long n = text ? process_read_file(AT_FDCWD, "/proc/thread-self/cmdline", text, MAX_ARGUMENTS) : -ENOMEM;
+    long n = text ? process_read_file(directory, "cmdline", text, MAX_ARGUMENTS) : -ENOMEM;
 
     if (n <= 0)
         return NULL;
@@ -128,21 +128,19 @@ static const char *read_command(bool all_arguments, struct arena *arena)
     return text;
 }
 
-void process_describe(struct process_info *ret, bool all_arguments, struct arena *arena)
+void process_describe(struct process_info *ret, const struct subject *subject, bool all_arguments,
+                      struct arena *arena)
 {
     struct procfs_stat line;
-    int32_t proc_pid, proc_tid;
 
-    *ret = (struct process_info){.ns_pid = sys_getpid(), .uid = sys_getuid()};
-    ret->pid = ret->ns_pid;
-    if (process_proc_ids(&proc_pid, &proc_tid) == 0) {
-        ret->pid = proc_pid;
-        ret->foreign_proc = proc_tid != sys_gettid();
-    }
+    *ret = (struct process_info){.ns_pid = subject->pid,
+                                 .pid = subject->proc_pid ? subject->proc_pid : subject->pid,
+                                 .uid = subject->uid,
+                                 .foreign_proc = subject->foreign_proc};
     ret->main_tid = ret->pid;
-    ret->exe = read_link("/proc/thread-self/exe", arena);
-    ret->command = read_command(all_arguments, arena);
-    if (read_process_stat(0, &line) < 0)
+    ret->exe = read_link(subject->directory, "exe", arena);
+    ret->command = read_command(subject->directory, all_arguments, arena);
+    if (read_stat(subject->directory, "../../stat", &line) < 0)
         return;
     ret->ppid = line.ppid;
     ret->start_ticks = line.start_ticks;

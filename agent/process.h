@@ -9,6 +9,7 @@
 #include "agent/procfs.h"
 #include "agent/report/arena.h"
 #include "agent/report/snapshot.h"
+#include "agent/subject.h"
 
 /* Start time of a process in clock ticks since boot; pid 0: our own. 0 or -errno. */
 int process_start_ticks(int32_t pid, uint64_t *ret_ticks);
@@ -17,7 +18,8 @@ int process_start_ticks(int32_t pid, uint64_t *ret_ticks);
  * process_describe() - fill everything but label and why
  * @all_arguments: the whole command line; else its first word. What cannot be read stays NULL or 0.
  */
-void process_describe(struct process_info *ret, bool all_arguments, struct arena *arena);
+void process_describe(struct process_info *ret, const struct subject *subject, bool all_arguments,
+                      struct arena *arena);
 
 /*
  * How /proc numbers the calling thread, from the link /proc/thread-self: "<pid>/task/<tid>". Differs from

@@ -284,6 +284,7 @@ static void start_report(struct server *server, struct client *first, struct rep
     struct dump_sink sink = {&report->out, send_stage, &stage};
     struct request request = first->request;
     struct arena arena = {0};
+    struct subject own;
 
     report->out = (struct out){0};
     report->out.buffer = reserve_memory(REPORT_SIZE, SMALLEST_SIZE, &report->out.size);
@@ -299,7 +300,9 @@ static void start_report(struct server *server, struct client *first, struct rep
     }
     report->whole = false;
     assign(server, &request, report);
-    dump_run(&request, server->config, &arena, &sink);
+    subject_open_own(&own);
+    dump_run(&request, server->config, &own, &arena, &sink);
+    subject_close(&own);
     sys_munmap(arena.base, arena.size);
     report->whole = true;
     send_stage(&stage);

@@ -6,7 +6,10 @@
 #include "agent/sys.h"
 
 #include <asm/unistd.h>
+#include <asm/errno.h>
+#include <linux/fcntl.h>
 #include <linux/mman.h>
+#include <linux/openat2.h>
 #include <linux/prctl.h>
 #include <linux/resource.h>
 #include <linux/time.h>
@@ -36,6 +39,22 @@ static long call(long number, long a, long b, long c, long d, long e, long f)
 long sys_openat(int directory, const char *path, int flags, unsigned mode)
 {
     return call(__NR_openat, directory, P(path), flags, mode, 0, 0);
+}
+
+long sys_open_below(int root, const char *path, int flags)
+{
+    struct open_how how = {.flags = (uint64_t)flags, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    long fd;
+
+    if (root == AT_FDCWD)
+        return sys_openat(AT_FDCWD, path, flags, 0);
+    fd = call(__NR_openat2, root, P(path), P(&how), sizeof(how), 0, 0);
+    if (fd != -ENOSYS && fd != -EPERM)
+        return fd;
+    /* Before Linux 5.6, or in a sandbox that does not know the call. */
+    while (*path == '/')
+        path++;
+    return sys_openat(root, path, flags, 0);
 }
 
 long sys_close(int fd)

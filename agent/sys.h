@@ -25,6 +25,11 @@ extern bool (*sys_hook)(long number, const long args[6], long *ret_result);
 
 /* Files */
 long sys_openat(int directory, const char *path, int flags, unsigned mode);
+/*
+ * The file at an absolute path in the tree that begins at root; no link leads out of it. AT_FDCWD: our own
+ * tree.
+ */
+long sys_open_below(int root, const char *path, int flags);
 long sys_close(int fd);
 long sys_read(int fd, void *to, size_t size);
 long sys_pread(int fd, void *to, size_t size, uint64_t offset);

@@ -95,7 +95,7 @@ static void seek_tables(const struct walk *walk, int32_t index)
     walk->tables_sought[index] = true;
     if (report->path[0] != '/' || sys_monotonic_nanos() >= walk->deadline)
         return;
-    if (module_file_open(&file, report, walk->deadline) == SYMBOLS_TABLE) {
+    if (module_file_open(&file, walk->modules->root, report, walk->deadline) == SYMBOLS_TABLE) {
         uint64_t start = module->bias + file.elf.eh_frame;
 
         if (start >= module->start && start < module->end && file.elf.eh_frame_size <= module->end - start) {

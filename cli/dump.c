@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/endpoint.h"
 #include "cli/exit.h"
+#include "cli/external.h"
 #include "cli/options.h"
 #include "cli/outside.h"
 #include "cli/print.h"
@@ -37,7 +38,12 @@ const char dump_help[] =
     "      --timeout DURATION        give up after this long, with what has come so far (default 10s)\n"
     "      --args                    the whole command line, not only its first word\n"
     "      --all                     every process that name:GLOB matches\n"
-    "      --force                   also a program that has sandboxed itself since it was started, and\n"
+    "      --force                   without an agent, or with one that does not answer: sleeping threads "
+    "from\n"
+    "                                outside, through /proc; nothing is attached, nothing is stopped. Also: "
+    "ask\n"
+    "                                the agent of a program that has sandboxed itself since it was started, "
+    "and\n"
     "                                might be killed for what a dump does\n"
     "      --color auto|always|never\n"
     "\n"
@@ -148,21 +154,30 @@ static bool at_work(const void *facts)
     return outside_agent_at_work(facts);
 }
 
-static enum exit_code ask(struct dump *dump, const struct process_facts *facts, int fd, uint64_t deadline)
+/* Who answers: the agent, or a child of ours that reads the process from outside. */
+struct peer {
+    int fd;
+    bool (*at_work)(const void *context);
+    const void *context;
+    enum exit_code (*silent)(struct dump *dump, const struct process_facts *facts, uint64_t deadline);
+};
+
+static enum exit_code ask(struct dump *dump, const struct process_facts *facts, const struct peer *peer,
+                          uint64_t deadline)
 {
     struct client client = {.decoder = decoder_new(),
                             .keep_raw = dump->printer.format == PRINT_RAW,
-                            .at_work = at_work,
-                            .context = facts};
+                            .at_work = peer->at_work,
+                            .context = peer->context};
     enum exit_code code = EXIT_NOTHING;
     char request[128];
 
     if (client.decoder == NULL)
         return EXIT_NOTHING;
     make_request(dump, request, sizeof(request));
-    switch (client_request(&client, fd, request, deadline)) {
+    switch (client_request(&client, peer->fd, request, deadline)) {
     case CLIENT_SILENT:
-        code = view_outside(dump, facts, "the agent has not answered within a second");
+        code = peer->silent(dump, facts, deadline);
         break;
     case CLIENT_DEADLINE:
         decoder_add_why(client.decoder, "the time-out of probectl ended the answer");
@@ -182,6 +197,52 @@ static enum exit_code ask(struct dump *dump, const struct process_facts *facts, 
     return code;
 }
 
+static enum exit_code external_silent(struct dump *dump, const struct process_facts *facts, uint64_t deadline)
+{
+    return view_outside(dump, facts, "its files in /proc cannot be read now");
+}
+
+/* --force: the whole passive capture, without the agent. */
+static enum exit_code capture_outside(struct dump *dump, const struct process_facts *facts, const char *why,
+                                      uint64_t deadline)
+{
+    struct process_facts now = *facts;
+    struct endpoint_failure failure = {0};
+    struct external external;
+    struct peer peer = {.at_work = external_at_work, .context = &external, .silent = external_silent};
+    enum exit_code code;
+
+    procfs_facts(facts->pid, &now); /* its state may have changed while we waited */
+    fprintf(stderr, "probectl: pid %d: %s; reading it from outside\n", facts->pid, why);
+    switch (external_connect(&now, &external, &failure)) {
+    case ENDPOINT_OK:
+        peer.fd = external.fd;
+        code = ask(dump, &now, &peer, deadline);
+        external_close(&external);
+        return code;
+    case ENDPOINT_NO_PROCESS:
+        return tell(facts, &failure, EXIT_NO_TARGET);
+    case ENDPOINT_SILENT:
+        return tell(facts, &failure, EXIT_NOTHING);
+    case ENDPOINT_NOT_PERMITTED:
+    case ENDPOINT_NO_AGENT:
+        break;
+    }
+    return tell(facts, &failure, EXIT_NO_AGENT);
+}
+
+/* The agent does not answer. */
+static enum exit_code without_agent(struct dump *dump, const struct process_facts *facts, const char *why,
+                                    uint64_t deadline)
+{
+    return dump->force ? capture_outside(dump, facts, why, deadline) : view_outside(dump, facts, why);
+}
+
+static enum exit_code agent_silent(struct dump *dump, const struct process_facts *facts, uint64_t deadline)
+{
+    return without_agent(dump, facts, "the agent has not answered within a second", deadline);
+}
+
 /*
  * A program that laid a seccomp filter on all its threads since the agent was loaded could be killed by what
  * the agent does. That is seen before the connection wakes the agent.
@@ -198,6 +259,7 @@ static enum exit_code dump_one(struct dump *dump, pid_t pid, uint64_t deadline)
 {
     struct endpoint_failure failure;
     struct process_facts facts;
+    enum endpoint_result result;
     enum exit_code code;
     int fd, r = procfs_facts(pid, &facts);
 
@@ -218,20 +280,27 @@ static enum exit_code dump_one(struct dump *dump, pid_t pid, uint64_t deadline)
             "probectl: what a dump does might get it killed by its filter; --force dumps it all the same\n");
         return EXIT_NO_AGENT;
     }
-    switch (endpoint_connect(&facts, &fd, &failure)) {
+    result = endpoint_connect(&facts, &fd, &failure);
+    switch (result) {
     case ENDPOINT_OK:
-        code = ask(dump, &facts, fd, deadline);
+        code = ask(dump, &facts, &(struct peer){fd, at_work, &facts, agent_silent}, deadline);
         close(fd);
         return code;
     case ENDPOINT_NO_PROCESS:
         return tell(&facts, &failure, EXIT_NO_TARGET);
     case ENDPOINT_SILENT:
-        return view_outside(dump, &facts, failure.cause);
+        return without_agent(dump, &facts, failure.cause, deadline);
     case ENDPOINT_NOT_PERMITTED:
     case ENDPOINT_NO_AGENT:
         break;
     }
-    return tell(&facts, &failure, EXIT_NO_AGENT);
+    if (dump->force)
+        return capture_outside(dump, &facts, failure.cause, deadline);
+    code = tell(&facts, &failure, EXIT_NO_AGENT);
+    if (result == ENDPOINT_NO_AGENT)
+        fprintf(stderr, "probectl: or read its sleeping threads without an agent: probectl dump --force %d\n",
+                pid);
+    return code;
 }
 
 static enum exit_code dump_all(struct dump *dump, const struct targets *targets)

@@ -97,18 +97,6 @@ static void add_why(struct process_info *process, char *text)
     process->why[process->n_why++] = text;
 }
 
-/* What the agent itself is stuck in is the first thing to know. */
-static void explain_agent(struct process_info *process, const struct thread_sample *agent)
-{
-    const char *name = agent->syscall.known ? word_syscall(agent->syscall.number) : NULL;
-    char *text = NULL;
-
-    if (asprintf(&text, "the agent's thread %d is %s%s%s%s%s", agent->os_tid, word_state(agent->state),
-                 agent->wchan ? " in kernel function " : "", agent->wchan ? agent->wchan : "",
-                 name ? ", system call " : "", name ? name : "") >= 0)
-        add_why(process, text);
-}
-
 void outside_process(const struct process_facts *facts, bool with_args, struct process_info *process)
 {
     char path[64], link[4096], *command = NULL;
@@ -133,6 +121,37 @@ void outside_process(const struct process_facts *facts, bool with_args, struct p
     process->command = size > 0 ? command : NULL;
     if (size <= 0)
         free(command);
+}
+
+/* What the agent itself is stuck in is the first thing to know. */
+static char *explain_agent(pid_t pid, pid_t tid)
+{
+    struct thread_sample agent;
+    const char *name;
+    char *text = NULL;
+
+    if (tid == 0 || !look_at(pid, tid, &agent))
+        return NULL;
+    name = agent.syscall.known ? word_syscall(agent.syscall.number) : NULL;
+    if (asprintf(&text, "the agent's thread %d is %s%s%s%s%s", tid, word_state(agent.state),
+                 agent.wchan ? " in kernel function " : "", agent.wchan ? agent.wchan : "",
+                 name ? ", system call " : "", name ? name : "") < 0)
+        text = NULL;
+    free((char *)agent.wchan);
+    return text;
+}
+
+void outside_remarks(const struct process_facts *facts, char *ret[OUTSIDE_REMARKS])
+{
+    unsigned n = 0;
+
+    memset(ret, 0, OUTSIDE_REMARKS * sizeof(*ret));
+    if (facts->state == 'T')
+        ret[n] = strdup("the process is stopped by a signal; SIGCONT lets it run on");
+    else if (facts->state == 't')
+        ret[n] = strdup("the process is stopped by a debugger");
+    n += ret[n] != NULL;
+    ret[n] = explain_agent(facts->pid, procfs_agent_thread(facts->pid, NULL));
 }
 
 /* How often it was switched in: the third number of schedstat. 0: cannot be read. */
@@ -166,8 +185,8 @@ bool outside_agent_at_work(const struct process_facts *facts)
 struct snapshot *outside_view(const struct process_facts *facts, bool with_args)
 {
     struct snapshot *s = calloc(1, sizeof(*s));
-    char path[64], *stopped = NULL;
-    pid_t *tids = NULL, agent;
+    char path[64], *remarks[OUTSIDE_REMARKS];
+    pid_t *tids = NULL, agent = procfs_agent_thread(facts->pid, NULL);
     ssize_t n;
 
     if (s == NULL)
@@ -182,20 +201,16 @@ struct snapshot *outside_view(const struct process_facts *facts, bool with_args)
         return NULL;
     }
     outside_process(facts, with_args, &s->process);
-    if (facts->state == 'T' || facts->state == 't') {
-        stopped = strdup(facts->state == 'T' ? "the process is stopped by a signal; SIGCONT lets it run on"
-                                             : "the process is stopped by a debugger");
-        add_why(&s->process, stopped);
-    }
-    agent = procfs_agent_thread(facts->pid, NULL);
+    outside_remarks(facts, remarks);
+    for (unsigned i = 0; i < OUTSIDE_REMARKS && remarks[i] != NULL; i++)
+        add_why(&s->process, remarks[i]);
     for (ssize_t i = 0; i < n; i++) {
         struct thread_sample *thread = &s->threads[s->n_threads];
 
         if (!look_at(facts->pid, tids[i], thread))
             continue;
         if (thread->os_tid == agent) {
-            explain_agent(&s->process, thread); /* ours is never a sample */
-            free((char *)thread->wchan);
+            free((char *)thread->wchan); /* ours is never a sample */
             continue;
         }
         s->n_threads++;

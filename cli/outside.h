@@ -11,6 +11,13 @@
 #include "agent/report/snapshot.h"
 #include "cli/procfs.h"
 
+/*
+ * What keeps the process or its agent, a malloc()ed sentence each: stopped by what, the agent in which call.
+ * The rest of the array is NULL.
+ */
+#define OUTSIDE_REMARKS 2
+void outside_remarks(const struct process_facts *facts, char *ret[OUTSIDE_REMARKS]);
+
 /* Does the agent's thread run, or did it within a tenth of a second? Then it is busy, and will answer. */
 bool outside_agent_at_work(const struct process_facts *facts);
 

@@ -53,6 +53,7 @@ enum capture_reason {
     REASON_NOT_RUN,            /* runnable, but got no processor time while it was watched */
     REASON_SANDBOXED,          /* running under a seccomp filter that our own thread does not have */
     REASON_FOREIGN_STACK,      /* registers only: the stack pointer is outside the thread's own stack */
+    REASON_OUTSIDE,            /* running, and captured from outside: nobody is signalled */
     REASON_N
 };
 

@@ -42,6 +42,7 @@ static const struct {
     [REASON_MEMORY] = {"memory", "the agent's memory was used up"},
     [REASON_UNSUPPORTED] = {"unsupported", "capture is not supported on this platform"},
     [REASON_NO_AGENT] = {"no_agent", "seen from outside only"},
+    [REASON_OUTSIDE] = {"outside", "running, and from outside only sleeping threads can be read"},
     [REASON_FOREIGN_STACK] = {"foreign_stack", "registers only: it is not on the thread's own stack"},
 };
 

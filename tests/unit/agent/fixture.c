@@ -41,13 +41,16 @@ struct fixture *fixture_new(void)
     fixture->arena.base = mmap(NULL, fixture->arena.size, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     cr_assert(fixture->arena.base != MAP_FAILED);
-    fixture->memory = (struct memory){.pid = (int32_t)gettid(), .mem_fd = -1};
+    fixture->memory = (struct memory){.pid = (int32_t)gettid(),
+                                      .directory = open("/proc/thread-self", O_RDONLY | O_DIRECTORY),
+                                      .mem_fd = -1};
     cr_assert(modules_load(&fixture->modules, &fixture->memory, &fixture->arena) == 0);
     fixture->session = (struct capture_session){.task_fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY),
                                                 .pid = getpid(),
                                                 .self_tid = (int32_t)gettid(),
                                                 .main_tid = getpid(),
                                                 .max_stack = SNAPSHOT_MAX_STACK,
+                                                .running = &backend_signal,
                                                 .memory = &fixture->memory,
                                                 .modules = &fixture->modules,
                                                 .arena = &fixture->arena,

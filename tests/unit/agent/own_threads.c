@@ -67,6 +67,7 @@ static void dump(struct arena *arena, struct modules *modules, struct memory *me
                                       .main_tid = getpid(),
                                       .max_stack = SNAPSHOT_MAX_STACK,
                                       .deadline = sys_monotonic_nanos() + 5000000000u,
+                                      .running = &backend_signal,
                                       .memory = memory,
                                       .modules = modules,
                                       .arena = arena,
@@ -116,7 +117,9 @@ int main(int argc, char **argv)
 {
     int threads = argc > 1 ? atoi(argv[1]) : 1000, spinning = argc > 3 ? atoi(argv[3]) : 0;
     struct arena arena = {.size = 64 << 20};
-    struct memory memory = {.pid = (int32_t)gettid(), .mem_fd = -1};
+    struct memory memory = {.pid = (int32_t)gettid(),
+                            .directory = open("/proc/thread-self", O_RDONLY | O_DIRECTORY),
+                            .mem_fd = -1};
     struct modules modules;
     pthread_attr_t attr;
 

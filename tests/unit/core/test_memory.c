@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -33,7 +34,10 @@ static uint8_t *two_pages_one_readable(void)
 
 static struct memory own_memory(struct memory_page *pages)
 {
-    return (struct memory){.pid = sys_gettid(), .mem_fd = -1, .pages = pages};
+    return (struct memory){.pid = sys_gettid(),
+                           .directory = open("/proc/thread-self", O_RDONLY | O_DIRECTORY),
+                           .mem_fd = -1,
+                           .pages = pages};
 }
 
 static void reads_up_to_the_edge(void)

@@ -17,14 +17,14 @@
 
 TestSuite(modules, .timeout = 10);
 
-static const char *fake_maps; /* what reading /proc/thread-self/maps gives */
+static const char *fake_maps; /* what reading maps gives */
 static size_t fake_at, fake_chunk;
 
 enum { FAKE_FD = 9999 };
 
 static bool serve_fake_maps(long number, const long args[6], long *ret_result)
 {
-    if (number == SYS_openat && !strcmp((const char *)args[1], "/proc/thread-self/maps")) {
+    if (number == SYS_openat && !strcmp((const char *)args[1], "maps")) {
         fake_at = 0;
         *ret_result = FAKE_FD;
         return true;
@@ -45,6 +45,12 @@ static bool serve_fake_maps(long number, const long args[6], long *ret_result)
     return false;
 }
 
+static struct memory own_memory(void)
+{
+    return (struct memory){
+        .pid = sys_gettid(), .directory = open("/proc/thread-self", O_RDONLY | O_DIRECTORY), .mem_fd = -1};
+}
+
 static struct arena new_arena(size_t size)
 {
     return (struct arena){.base = malloc(size), .size = size};
@@ -53,7 +59,7 @@ static struct arena new_arena(size_t size)
 static struct modules load_fake(const char *maps, size_t chunk)
 {
     struct arena arena = new_arena(8 << 20);
-    struct memory memory = {.pid = sys_gettid(), .mem_fd = -1};
+    struct memory memory = own_memory();
     struct modules modules;
 
     fake_maps = maps;
@@ -119,7 +125,7 @@ Test(modules, a_map_larger_than_the_memory_is_said_so)
     enum { LINES = 4000 };
     static char maps[LINES * 64];
     struct arena arena = new_arena(300 * 1000);
-    struct memory memory = {.pid = sys_gettid(), .mem_fd = -1};
+    struct memory memory = own_memory();
     struct modules modules;
     size_t used = 0;
 
@@ -154,7 +160,7 @@ static int compare_with_loader(struct dl_phdr_info *info, size_t size, void *dat
 Test(modules, agree_with_the_loader_about_this_process)
 {
     struct arena arena = new_arena(8 << 20);
-    struct memory memory = {.pid = sys_gettid(), .mem_fd = -1};
+    struct memory memory = own_memory();
     struct modules modules;
 
     cr_assert(eq(int, modules_load(&modules, &memory, &arena), 0));
@@ -168,7 +174,7 @@ Test(modules, agree_with_the_loader_about_this_process)
 Test(modules, a_library_mapped_as_data_is_no_module)
 {
     struct arena arena = new_arena(8 << 20);
-    struct memory memory = {.pid = sys_gettid(), .mem_fd = -1};
+    struct memory memory = own_memory();
     struct modules modules;
     Dl_info libc;
     void *data;
@@ -188,7 +194,7 @@ Test(modules, a_library_mapped_as_data_is_no_module)
 Test(modules, an_image_that_claims_the_whole_address_space_leaves_the_others_theirs)
 {
     struct arena arena = new_arena(16 << 20);
-    struct memory memory = {.pid = sys_gettid(), .mem_fd = -1};
+    struct memory memory = own_memory();
     struct modules before, after;
     unsigned changed = 0;
 

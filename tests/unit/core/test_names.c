@@ -51,7 +51,8 @@ static void prepare(void)
     int32_t module;
 
     own.arena = (struct arena){.base = malloc(32 << 20), .size = 32 << 20};
-    own.memory = (struct memory){.pid = sys_gettid(), .mem_fd = -1};
+    own.memory = (struct memory){
+        .pid = sys_gettid(), .directory = open("/proc/thread-self", O_RDONLY | O_DIRECTORY), .mem_fd = -1};
     cr_assert(eq(int, modules_load(&own.modules, &own.memory, &own.arena), 0));
     module = modules_find(&own.modules, here);
     cr_assert(ge(i32, module, 0));
