@@ -193,21 +193,29 @@ enum call_proof call_prove(const struct uw_space *space, uint64_t return_address
     return best;
 }
 
-bool call_starts_with(const struct uw_space *space, uint64_t pc, uint64_t start)
+enum call_proof call_leads_to(const struct uw_space *space, uint64_t target, uint64_t start, uint64_t end)
+{
+    const struct insn call = {.kind = INSN_CALL, .value = (int64_t)target};
+
+    return prove_call(space, &call, start, end);
+}
+
+#define LARGEST_START 256 /* bytes; it has about 40 */
+
+bool call_find_main(const struct uw_space *space, uint64_t pc, uint64_t *ret)
 {
     const struct uw_module *module = space->find_module(space->context, pc);
     struct code_window window = {.space = space};
     struct eh_fde fde;
     struct insn insn;
 
-    if (!module || eh_find_fde(space, module, pc, &fde) != UW_OK || fde.end - fde.start > 256)
+    if (!module || eh_find_fde(space, module, pc, &fde) != UW_OK || fde.end - fde.start > LARGEST_START)
         return false;
     for (uint64_t at = fde.start; at < fde.end && code_at(&window, at, fde.end, &insn); at += insn.length) {
-        uint64_t value = (uint64_t)insn.value;
-
-        if (insn.kind == INSN_LOAD && !space->read_table(space->context, value, &value, sizeof(value)))
-            continue;
-        if ((insn.kind == INSN_LEA || insn.kind == INSN_LOAD) && value == start)
+        *ret = (uint64_t)insn.value;
+        if (insn.kind == INSN_LOAD && !space->read_table(space->context, *ret, ret, sizeof(*ret)))
+            return false;
+        if ((insn.kind == INSN_LEA || insn.kind == INSN_LOAD) && space->find_module(space->context, *ret))
             return true;
     }
     return false;

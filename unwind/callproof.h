@@ -24,7 +24,11 @@ enum call_proof {
 enum call_proof call_prove(const struct uw_space *space, uint64_t return_address, uint64_t start,
                            uint64_t end);
 
-/* The function that the outermost frame's code (_start) hands on in its first argument is at @start. */
-bool call_starts_with(const struct uw_space *space, uint64_t pc, uint64_t start);
+/* The same for a call of the function at @target, whoever makes it. */
+enum call_proof call_leads_to(const struct uw_space *space, uint64_t target, uint64_t start, uint64_t end);
+
+/* The function that the code around @pc (_start) hands on in its first argument, main; false: none is seen.
+ */
+bool call_find_main(const struct uw_space *space, uint64_t pc, uint64_t *ret);
 
 #endif

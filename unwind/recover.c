@@ -40,6 +40,7 @@ struct attempt {
     const struct uw_cursor *cursor;
     struct eh_fde fde;
     struct cfi_row row;
+    uint64_t stack_end;
     unsigned steps_left;
     /* What was found so far. */
     uint64_t frame_pointer;
@@ -121,31 +122,51 @@ static bool is_outermost(const struct uw_space *space, const struct uw_cursor *c
            row.rule[space->arch->return_address] == CFI_UNDEFINED;
 }
 
-/* Beyond the base of a pthread's stack lies its descriptor, which names the start routine. */
-#define DESCRIPTOR_WORDS 1024
+/*
+ * glibc's stacks end where struct pthread keeps the list of robust mutexes; the start routine stands behind
+ * it in the same structure (nptl/descr.h), whatever the version.
+ */
+#define DESCRIPTOR_WORDS 256
 
-static bool is_start_routine(const struct attempt *a, const struct uw_cursor *outermost, uint64_t start)
+static enum call_proof prove_start_routine(struct attempt *a)
 {
-    uint64_t at = outermost->regs.value[a->space->arch->stack_pointer] & ~UINT64_C(7), word;
+    enum call_proof best = CALL_IMPOSSIBLE;
+    uint64_t words[DESCRIPTOR_WORDS];
+    bool seen = false;
 
-    for (unsigned i = 0; i < DESCRIPTOR_WORDS; i++, at += sizeof(word)) {
-        if (!a->space->read_stack(a->space->context, at, &word, sizeof(word)))
-            return false;
-        if (word == start)
-            return true;
+    if (!a->stack_end || !a->space->read_stack(a->space->context, a->stack_end, words, sizeof(words)))
+        return CALL_POSSIBLE;
+    for (unsigned i = 0; i < DESCRIPTOR_WORDS; i++) {
+        const struct uw_module *module = a->space->find_module(a->space->context, words[i]);
+        enum call_proof proof;
+        struct eh_fde fde;
+
+        if (!module || eh_find_fde(a->space, module, words[i], &fde) != UW_OK || fde.start != words[i])
+            continue;
+        seen = true;
+        proof = call_leads_to(a->space, words[i], a->fde.start, a->fde.end);
+        best = proof > best ? proof : best;
     }
-    return false;
+    return seen ? best : CALL_POSSIBLE;
 }
 
-/* Thread libraries call the first function of a thread through a pointer: that pointer must name this one. */
-static bool is_entry(const struct attempt *a, const struct uw_cursor *outermost, unsigned n_links)
+/*
+ * The first function of a thread is called through a pointer, whose value can be known: from _start two
+ * functions of libc lead to main, and start_thread calls the start routine.
+ */
+static enum call_proof prove_entry(struct attempt *a, const struct uw_cursor *outermost, unsigned n_links)
 {
-    uint64_t start = a->fde.start;
+    uint64_t entry;
+    bool main_thread = call_find_main(a->space, outermost->regs.pc, &entry);
+    enum call_proof proof;
 
-    if (n_links > 3)
-        return false;
-    return call_starts_with(a->space, outermost->regs.pc, start) ||
-           (n_links == 2 && is_start_routine(a, outermost, start));
+    if (n_links == 2 && !main_thread)
+        return prove_start_routine(a);
+    if (n_links > 3 || !main_thread)
+        return CALL_POSSIBLE;
+    proof = call_leads_to(a->space, entry, a->fde.start, a->fde.end);
+    /* Constructors, too, are called through pointers, but by the function that _start calls. */
+    return n_links == 3 || proof == CALL_PROVEN ? proof : CALL_POSSIBLE;
 }
 
 /* The links from @caller, which the first link led to, up to the thread's base. */
@@ -159,7 +180,7 @@ static enum call_proof prove_chain(struct attempt *a, enum call_proof first, str
         if (a->steps_left == 0 || --a->steps_left == 0)
             return CALL_IMPOSSIBLE;
         if (status == UW_END && is_outermost(a->space, caller))
-            return first == CALL_POSSIBLE && is_entry(a, caller, n_links) ? CALL_PROVEN : first;
+            return first == CALL_POSSIBLE ? prove_entry(a, caller, n_links) : first;
         if (status == UW_NO_CFI || status == UW_BAD_CFI || status == UW_REGISTER_UNKNOWN)
             return a->space->arch->returns_to(a->space, before.regs.pc) == UW_CALL_NO ? CALL_IMPOSSIBLE
                                                                                       : CALL_POSSIBLE;
@@ -236,8 +257,9 @@ static bool looks_possible(const struct attempt *a, uint64_t frame_pointer)
            a->space->find_module(a->space->context, word - 1);
 }
 
-static bool by_search(struct attempt *a, uint64_t sp, uint64_t stack_end)
+static bool by_search(struct attempt *a, uint64_t sp)
 {
+    uint64_t stack_end = a->stack_end;
     uint64_t frame_pointer = (sp + 7) & ~UINT64_C(7);
 
     if (stack_end <= sp || stack_end - sp > (uint64_t)MAX_PLACES * FRAME_ALIGNMENT)
@@ -253,7 +275,7 @@ static bool by_search(struct attempt *a, uint64_t sp, uint64_t stack_end)
     return is_settled(a);
 }
 
-static bool find(struct attempt *a, uint64_t stack_end)
+static bool find(struct attempt *a)
 {
     uint64_t sp = a->cursor->regs.value[a->space->arch->stack_pointer];
     struct flow flow = flow_of(a);
@@ -267,14 +289,18 @@ static bool find(struct attempt *a, uint64_t stack_end)
     case FLOW_ALIGNED:
         return by_alignment(a, &flow, sp);
     default:
-        return by_search(a, sp, stack_end);
+        return by_search(a, sp);
     }
 }
 
 enum uw_status uw_recover(const struct uw_space *space, struct uw_recovery *recovery,
                           struct uw_cursor *cursor, uint64_t stack_end)
 {
-    struct attempt a = {.space = space, .recovery = recovery, .cursor = cursor, .steps_left = MAX_STEPS};
+    struct attempt a = {.space = space,
+                        .recovery = recovery,
+                        .cursor = cursor,
+                        .stack_end = stack_end,
+                        .steps_left = MAX_STEPS};
     unsigned fp = space->arch->frame_pointer;
 
     if (uw_regs_known(&cursor->regs, fp) || !uw_regs_known(&cursor->regs, space->arch->stack_pointer) ||
@@ -282,7 +308,7 @@ enum uw_status uw_recover(const struct uw_space *space, struct uw_recovery *reco
         cfi_row_at(space, &a.fde, uw_lookup_pc(cursor), &a.row) != UW_OK ||
         (a.row.cfa_kind == CFI_CFA_REGISTER && a.row.cfa_register != fp))
         return UW_REGISTER_UNKNOWN;
-    if (!find(&a, stack_end))
+    if (!find(&a))
         return UW_AMBIGUOUS;
     uw_regs_set(&cursor->regs, fp, a.frame_pointer);
     cursor->trust = UW_TRUST_INFERRED;

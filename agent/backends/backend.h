@@ -31,6 +31,7 @@ struct raw_context {
                    too */
     struct stack_window
         window[2];       /* innermost bytes; outermost bytes when the stack was longer than the limit */
+    uint64_t stack_top;  /* end of the thread's own stack, where the bytes reach up to it; 0: not known */
     bool truncated;      /* there is a gap between the windows, or no bytes at all */
     bool live;           /* the thread sleeps on: what is outside the windows may be read now, if proven still
                             afterwards */
