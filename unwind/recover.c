@@ -127,16 +127,32 @@ static bool is_outermost(const struct uw_space *space, const struct uw_cursor *c
  * it in the same structure (nptl/descr.h), whatever the version.
  */
 #define DESCRIPTOR_WORDS 256
+#define PAGE UINT64_C(4096)
+
+/* The structure may end with its mapping. Returns the number of words. */
+static unsigned read_descriptor(const struct attempt *a, uint64_t words[DESCRIPTOR_WORDS])
+{
+    const uint64_t size = DESCRIPTOR_WORDS * sizeof(words[0]);
+    uint64_t first = PAGE - a->stack_end % PAGE;
+
+    first = first < size ? first : size;
+    if (a->stack_end % 8 != 0 || !a->stack_end ||
+        !a->space->read_stack(a->space->context, a->stack_end, words, first))
+        return 0;
+    if (first < size &&
+        a->space->read_stack(a->space->context, a->stack_end + first, words + first / 8, size - first))
+        first = size;
+    return (unsigned)(first / 8);
+}
 
 static enum call_proof prove_start_routine(struct attempt *a)
 {
     enum call_proof best = CALL_IMPOSSIBLE;
     uint64_t words[DESCRIPTOR_WORDS];
+    unsigned n = read_descriptor(a, words);
     bool seen = false;
 
-    if (!a->stack_end || !a->space->read_stack(a->space->context, a->stack_end, words, sizeof(words)))
-        return CALL_POSSIBLE;
-    for (unsigned i = 0; i < DESCRIPTOR_WORDS; i++) {
+    for (unsigned i = 0; i < n; i++) {
         const struct uw_module *module = a->space->find_module(a->space->context, words[i]);
         enum call_proof proof;
         struct eh_fde fde;
@@ -150,9 +166,16 @@ static enum call_proof prove_start_routine(struct attempt *a)
     return seen ? best : CALL_POSSIBLE;
 }
 
+static bool in_module_of(const struct attempt *a, const struct uw_cursor *cursor)
+{
+    return a->space->find_module(a->space->context, a->fde.start) ==
+           a->space->find_module(a->space->context, uw_lookup_pc(cursor));
+}
+
 /*
- * The first function of a thread is called through a pointer, whose value can be known: from _start two
- * functions of libc lead to main, and start_thread calls the start routine.
+ * The first functions of a thread are called through pointers, whose values can be known: _start calls libc,
+ * two functions of which lead to main; clone calls start_thread beside it, which calls the start routine. A
+ * thread that was made without libc has no descriptor, and @stack_end is not known.
  */
 static enum call_proof prove_entry(struct attempt *a, const struct uw_cursor *outermost, unsigned n_links)
 {
@@ -160,6 +183,10 @@ static enum call_proof prove_entry(struct attempt *a, const struct uw_cursor *ou
     bool main_thread = call_find_main(a->space, outermost->regs.pc, &entry);
     enum call_proof proof;
 
+    if (n_links == 1 && main_thread)
+        return CALL_IMPOSSIBLE; /* not proven by _start's slot, and that is all it calls */
+    if (n_links == 1)
+        return a->stack_end && !in_module_of(a, outermost) ? CALL_IMPOSSIBLE : CALL_POSSIBLE;
     if (n_links == 2 && !main_thread)
         return prove_start_routine(a);
     if (n_links > 3 || !main_thread)
