@@ -102,6 +102,17 @@ static void forget_frame(struct flow_state *state)
     state->frame = 0;
 }
 
+/* rbp = rsp + value. Above the CFA it is no frame pointer. */
+static void frame_from_sp(struct flow_state *state, int64_t value)
+{
+    forget_frame(state);
+    if (state->variable || state->depth < value)
+        return;
+    state->has_frame = true;
+    state->frame = (int32_t)(state->depth - value);
+    state->alignment = 0;
+}
+
 static void apply(struct reading *r, const struct insn *insn, struct flow_state *state)
 {
     switch (insn->kind) {
@@ -125,9 +136,7 @@ static void apply(struct reading *r, const struct insn *insn, struct flow_state 
         state->variable = true;
         break;
     case INSN_FRAME_FROM_SP:
-        state->has_frame = !state->variable;
-        state->frame = state->has_frame ? (int32_t)(state->depth - insn->value) : 0;
-        state->alignment = 0;
+        frame_from_sp(state, insn->value);
         break;
     case INSN_FRAME_UNKNOWN:
         forget_frame(state);
@@ -140,9 +149,12 @@ static void apply(struct reading *r, const struct insn *insn, struct flow_state 
     default:
         break;
     }
+    /* Popped more than there is: it switches stacks. */
+    if (state->depth < 0)
+        state->variable = true;
     if (state->variable)
         state->depth = state->alignment = 0;
-    if (state->depth > MAX_DEPTH || state->depth < -MAX_DEPTH)
+    if (state->depth > MAX_DEPTH)
         r->failed = true;
 }
 
@@ -237,13 +249,17 @@ struct flow flow_find(const struct uw_space *space, struct flow_memory *memory, 
         flow.jump_table = r.assume = true;
         read_all(&r);
     }
-    if (r.failed || !r.at_pc.known || !r.at_pc.has_frame)
+    if (r.failed || !r.at_pc.known)
         return flow;
+    flow.depth = r.at_pc.depth;
     flow.frame = r.at_pc.frame;
-    flow.kind = r.at_pc.variable ? FLOW_VARIABLE : r.at_pc.alignment ? FLOW_ALIGNED : FLOW_EXACT;
-    if (flow.kind != FLOW_VARIABLE) {
-        flow.distance = r.at_pc.depth - r.at_pc.frame;
-        flow.alignment = r.at_pc.alignment;
-    }
+    flow.alignment = r.at_pc.alignment;
+    flow.distance = flow.depth - flow.frame;
+    if (r.at_pc.variable)
+        flow.kind = FLOW_VARIABLE;
+    else if (!r.at_pc.has_frame)
+        flow.kind = FLOW_NO_FRAME;
+    else
+        flow.kind = flow.alignment ? FLOW_ALIGNED : FLOW_EXACT;
     return flow;
 }

@@ -11,6 +11,7 @@
 
 enum flow_kind {
     FLOW_UNKNOWN,  /* the code was not understood, or is too large */
+    FLOW_NO_FRAME, /* rbp does not point into this frame */
     FLOW_EXACT,    /* rbp = rsp + distance */
     FLOW_ALIGNED,  /* rbp = rsp + distance + up to alignment - 1: rsp was rounded down */
     FLOW_VARIABLE, /* rsp was moved by a register: alloca */
@@ -20,6 +21,7 @@ struct flow {
     enum flow_kind kind;
     int32_t distance;
     uint32_t alignment;
+    int32_t depth;   /* CFA - rsp; not where variable, and as if rsp had not been rounded down */
     int32_t frame;   /* CFA - rbp where rbp was set */
     bool jump_table; /* pc was reached only by assuming where an indirect jump or an exception leads */
 };

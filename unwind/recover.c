@@ -308,7 +308,7 @@ static bool find(struct attempt *a)
     struct flow flow = flow_of(a);
 
     /* What the unwind table says about the frame pointer must be what the code does. */
-    if (a->row.cfa_kind == CFI_CFA_REGISTER && flow.kind != FLOW_UNKNOWN && flow.frame != a->row.cfa_value)
+    if (a->row.cfa_kind == CFI_CFA_REGISTER && flow.frame != a->row.cfa_value)
         flow.kind = FLOW_UNKNOWN;
     switch (flow.kind) {
     case FLOW_EXACT:
