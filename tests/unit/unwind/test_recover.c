@@ -30,6 +30,7 @@ enum {
     F_MAIN,    /* calls F_PLAIN, F_ALLOCA, F_ALIGNED and others, one after the other */
     F_PLAIN,   /* a frame pointer, 16 bytes of locals */
     F_PUSHED,  /* the same and pushed arguments */
+    F_UNEVEN,  /* the same and something pushed on one of two ways */
     F_ALLOCA,  /* the same and rsp moved by a register on one of two ways */
     F_ALIGNED, /* rsp rounded down to 64 */
     F_TABLE,   /* the call stands behind a jump table */
@@ -113,6 +114,11 @@ static void emit_frames(void)
     PROLOGUE();
     EMIT(&w.code, 0x6a, 1, 0x6a, 2); /* push $1; push $2 */
     call(F_PUSHED, F_OTHER);
+    EPILOGUE();
+    begin(F_UNEVEN);
+    PROLOGUE();
+    EMIT(&w.code, 0x85, 0xc0, 0x74, 0x02, 0x6a, 1); /* test; je +2; push $1 */
+    call(F_UNEVEN, F_OTHER);
     EPILOGUE();
     begin(F_ALLOCA);
     PROLOGUE();
@@ -237,6 +243,7 @@ Test(recover, distances_by_control_flow)
     cr_expect(flow.kind == FLOW_EXACT && flow.distance == 16 && flow.frame == 16 && !flow.jump_table);
     flow = flow_in(F_PUSHED);
     cr_expect(flow.kind == FLOW_EXACT && flow.distance == 32, "pushed arguments count");
+    cr_expect(flow_in(F_UNEVEN).kind == FLOW_VARIABLE, "two ways that disagree");
     cr_expect(flow_in(F_ALLOCA).kind == FLOW_VARIABLE, "moved on one of two ways");
     flow = flow_in(F_ALIGNED);
     cr_expect(flow.kind == FLOW_ALIGNED && flow.distance == 64 && flow.alignment == 64);
