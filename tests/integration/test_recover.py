@@ -157,7 +157,8 @@ def matrix(t):
     wanted = [build for build in builds() if only in " ".join(build)]
     totals = {"ordinary": Tally(), "hard": Tally()}
     n_built = 0
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    pool = concurrent.futures.ThreadPoolExecutor(2)
+    try:
         jobs = [pool.submit(compile_one, t, number, *build) for number, build in enumerate(wanted)]
         for build, job in zip(wanted, jobs):
             program, error = job.result()
@@ -172,6 +173,8 @@ def matrix(t):
             print(f"# {what}: {tally}" + (f"; {'; '.join(sorted(set(tally.short))[:4])}" if tally.short else ""), flush=True)
             if tally.wrong:
                 print("# " + tally.wrong[0].replace("\n", "\n# "))
+    finally:
+        pool.shutdown(cancel_futures=True)
     for kind, tally in totals.items():
         print(f"# {kind}: {tally}")
     if not n_built:

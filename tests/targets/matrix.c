@@ -410,6 +410,7 @@ static void prepare_file(struct job *j)
 static void prepare_fifo(struct job *j)
 {
     snprintf(j->path, sizeof(j->path), "matrix-fifo-%d", (int)getpid());
+    unlink(j->path); /* process ids come again */
     if (mkfifo(j->path, 0600) != 0)
         abort();
 }
