@@ -9,6 +9,9 @@
 
 #include "agent/module_file.h"
 #include "agent/sys.h"
+#include "agent/text.h"
+#include "unwind/recover.h"
+
 #include "agent/nolibc.h"
 
 /*
@@ -49,6 +52,19 @@ static uint32_t *new_table(struct arena *arena, uint32_t slots)
     return table;
 }
 
+/* What calls from there is not on any list; the page that the kernel has for old programs calls nobody. */
+static bool has_foreign_code(const struct modules *modules)
+{
+    for (uint32_t i = 0; i < modules->n_mappings; i++) {
+        const struct mapping *mapping = &modules->mappings[i];
+
+        if (mapping->executable && modules_find(modules, mapping->start) < 0 &&
+            !text_equal(mapping->path, "[vsyscall]"))
+            return true;
+    }
+    return modules->truncated;
+}
+
 int walk_init(struct walk *walk, struct snapshot *snapshot, const struct modules *modules,
               struct memory *memory, struct arena *arena, uint32_t n_threads)
 {
@@ -72,12 +88,15 @@ int walk_init(struct walk *walk, struct snapshot *snapshot, const struct modules
     walk->current = arena_array(arena, SNAPSHOT_MAX_FRAMES, sizeof(*walk->current));
     walk->tables_sought = arena_array(arena, modules->n_modules, sizeof(*walk->tables_sought));
     walk->cache = arena_alloc(arena, uw_rule_cache_size());
+    walk->recovery = arena_alloc(arena, uw_recovery_size());
     if (!snapshot->frames || !snapshot->stacks || !walk->frame_table || !walk->stack_table || !walk->ids ||
-        !walk->current || !walk->tables_sought || !walk->cache)
+        !walk->current || !walk->tables_sought || !walk->cache || !walk->recovery)
         return -ENOMEM;
     for (uint32_t i = 0; i < modules->n_modules; i++)
         walk->tables_sought[i] = false;
     uw_rule_cache_clear(walk->cache);
+    uw_recovery_clear(walk->recovery);
+    walk->foreign_code = has_foreign_code(modules);
     return 0;
 }
 
@@ -236,6 +255,32 @@ static int32_t intern_stack(struct walk *walk, const struct report_stack *stack)
     return -1;
 }
 
+/* The whole stack from the stack pointer to its end was copied, and all that can call is known. */
+static uint64_t searchable_end(const struct walk *walk, const struct raw_context *raw)
+{
+    if (raw->truncated || walk->foreign_code || raw->stack_top != raw->window[0].base + raw->window[0].size)
+        return 0;
+    return raw->stack_top;
+}
+
+/* A sleeping thread's frame pointer is not known at first; where a frame cannot do without, it is recovered.
+ */
+static enum uw_status step(struct walk *walk, const struct uw_space *space, struct uw_cursor *cursor)
+{
+    enum uw_status status = uw_step(space, cursor);
+    struct uw_cursor recovered = *cursor;
+
+    if (status != UW_REGISTER_UNKNOWN)
+        return status;
+    status = uw_recover(space, walk->recovery, &recovered, searchable_end(walk, walk->raw));
+    if (status != UW_OK)
+        return status;
+    status = uw_step(space, &recovered);
+    if (status == UW_OK)
+        *cursor = recovered;
+    return status;
+}
+
 int32_t walk_unwind(struct walk *walk, const struct raw_context *raw)
 {
     const struct uw_space space = {.arch = &uw_arch_x86_64,
@@ -253,7 +298,7 @@ int32_t walk_unwind(struct walk *walk, const struct raw_context *raw)
         struct uw_cursor left = cursor;
         int64_t frame;
 
-        stack.end = uw_step(&space, &cursor);
+        stack.end = step(walk, &space, &cursor);
         /*
          * A handler returns to the first byte of its trampoline, which nobody called: that pc is looked up as
          * it is, or it would take the name of the function in front of it.

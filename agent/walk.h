@@ -16,6 +16,8 @@ struct walk {
     uint64_t deadline;   /* CLOCK_MONOTONIC ns: no file is read from then on. 0: none is read at all */
     struct memory *memory;
     struct uw_rule_cache *cache;
+    struct uw_recovery *recovery;
+    bool foreign_code;                   /* there is code of no module (JIT), which calls whom it likes */
     const struct raw_context *raw;       /* of the walk under way */
     bool read_live;                      /* it used memory outside the windows */
     uint32_t *frame_table, *stack_table; /* open addressing hash tables of index + 1 */

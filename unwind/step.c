@@ -34,6 +34,8 @@ const char *uw_status_text(enum uw_status status)
         return "the unwind information could not be read";
     case UW_NOT_ADVANCING:
         return "the caller would not lie further up the stack";
+    case UW_AMBIGUOUS:
+        return "the caller depends on a register that could not be recovered with proof";
     case UW_STATUS_N:
         break;
     }

@@ -29,6 +29,7 @@ enum uw_status {
     UW_STACK_UNREADABLE, /* the rule needs stack bytes that were not captured or cannot be read */
     UW_TABLE_UNREADABLE, /* unwind information could not be read (module unloaded?) */
     UW_NOT_ADVANCING,    /* the caller's CFA would not lie above this frame's */
+    UW_AMBIGUOUS,        /* such a register could not be recovered with proof */
     UW_STATUS_N
 };
 

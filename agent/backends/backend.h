@@ -39,7 +39,8 @@ struct raw_context {
     bool exact;
     /* Innermost bytes; outermost bytes when the stack was longer than the limit. */
     struct stack_window window[2];
-    bool truncated; /* there is a gap between the windows, or no bytes at all */
+    uint64_t stack_top; /* end of the thread's own stack, where the bytes reach up to it; 0: not known */
+    bool truncated;     /* there is a gap between the windows, or no bytes at all */
     /* The thread sleeps on: what is outside the windows may be read now, if it is proven still afterwards. */
     bool live;
     /* Set by walk_unwind() when it did read outside the windows: look again. NULL: not asked. */

@@ -32,16 +32,17 @@ enum look {
     LOOK_RUNNING /* not ours; sample is as it was */
 };
 
-/* Where the copy that starts at sp ends. */
-static uint64_t copy_end(const struct capture_session *session, int32_t tid, uint64_t sp)
+/* Where the copy that starts at sp ends; *ret_top: where the thread's own stack does, or 0. */
+static uint64_t copy_end(const struct capture_session *session, int32_t tid, uint64_t sp, uint64_t *ret_top)
 {
     const struct mapping *mapping = modules_find_mapping(session->modules, sp);
     struct task_stack own;
     uint64_t end;
 
     task_own_stack(session, tid, &own);
+    *ret_top = 0;
     if (own.top > sp && (mapping ? own.top <= mapping->end : own.top - sp <= LARGEST_STACK))
-        return own.top;
+        return *ret_top = own.top;
     if (__builtin_add_overflow(sp, UNBOUNDED_COPY, &end))
         end = UINT64_MAX;
     return mapping && mapping->end < end ? mapping->end : end;
@@ -202,7 +203,7 @@ static enum look attempt(struct task *task, const struct capture_session *sessio
     raw.exact = line.kind == PROCFS_SYSCALL_OUTSIDE;
     raw.ret_read_live = &read_live;
     set_registers(&raw, &line);
-    copy_stack(session, &raw, line.sp, copy_end(session, sample->os_tid, line.sp));
+    copy_stack(session, &raw, line.sp, copy_end(session, sample->os_tid, line.sp, &raw.stack_top));
     read_lock_word(session, &line, &sample->lock_word);
     if (!unmoved(task, &line, &before))
         return moved(sample);

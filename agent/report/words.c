@@ -64,6 +64,7 @@ static const struct {
     [UW_REGISTER_UNKNOWN] = {"register_unknown", "the caller depends on a register that is not known"},
     [UW_STACK_UNREADABLE] = {"stack_unreadable", "the caller's stack bytes were not captured"},
     [UW_TABLE_UNREADABLE] = {"table_unreadable", "the unwind information cannot be read"},
+    [UW_AMBIGUOUS] = {"ambiguous", "no caller could be proven without a register that is not known"},
     [UW_NOT_ADVANCING] = {"not_advancing", "the caller would not lie further up the stack"},
 };
 
