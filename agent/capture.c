@@ -8,6 +8,7 @@
 #include <asm/errno.h>
 #include <asm/fcntl.h>
 
+#include "agent/backends/task.h"
 #include "agent/process.h"
 #include "agent/procfs.h"
 #include "agent/sys.h"
@@ -164,6 +165,14 @@ static void capture_pending(struct capture_session *session, struct thread_sampl
     give_reason(samples, n, REASON_UNSTABLE);
 }
 
+/* Where there is no stack, the kernel still says what it waits for. */
+static void note_wchan(const struct capture_session *session, struct thread_sample *threads, uint32_t n)
+{
+    for (uint32_t i = 0; i < n && sys_monotonic_nanos() < session->deadline; i++)
+        if (threads[i].capture == CAPTURE_NONE && (threads[i].state == 'S' || threads[i].state == 'D'))
+            threads[i].wchan = task_wchan(session, threads[i].os_tid);
+}
+
 void capture_threads(struct capture_session *session, struct thread_sample *threads, uint32_t n)
 {
     struct arena *arena = session->arena;
@@ -178,6 +187,7 @@ void capture_threads(struct capture_session *session, struct thread_sample *thre
     else
         for (uint32_t i = 0; i < n; i++)
             threads[i].reason = REASON_MEMORY;
+    note_wchan(session, threads, n);
     account(session, threads, n);
 }
 

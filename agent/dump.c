@@ -104,6 +104,7 @@ static bool open_session(struct dump *dump)
         .self_tid = subject->agent_tid,
         .main_tid = subject->proc_pid,
         .foreign_proc = subject->foreign_proc,
+        .foreign_registers = subject->foreign_registers,
         .mode = dump->request->mode,
         .max_stack = dump->config->max_stack,
         .deadline = dump->deadline,
@@ -136,6 +137,21 @@ static void capture(struct dump *dump)
     }
     dump->walk.deadline = dump->deadline;
     capture_threads(&dump->session, snapshot->threads, snapshot->n_threads);
+}
+
+/* What the kernel keeps from us, once for all threads. */
+static void note_what_is_hidden(struct dump *dump)
+{
+    const struct snapshot *snapshot = &dump->snapshot;
+    bool registers = false;
+
+    for (uint32_t i = 0; i < snapshot->n_threads; i++)
+        registers = registers || snapshot->threads[i].reason == REASON_SYSCALL_UNREADABLE;
+    if (registers && !dump->session.foreign_registers)
+        because(dump,
+                "the registers of sleeping threads cannot be read from /proc: those threads have no stack");
+    if (memory_is_hidden(&dump->memory))
+        because(dump, "the program's memory cannot be read, neither by process_vm_readv nor through /proc");
 }
 
 static bool has_whole_stack(const struct snapshot *snapshot, const struct thread_sample *thread)
@@ -234,6 +250,7 @@ static void take_dump(struct dump *dump)
 
     load_modules(dump);
     capture(dump);
+    note_what_is_hidden(dump);
     count(dump);
     encode_raw_stage(out, &dump->snapshot);
     stage_done(dump);

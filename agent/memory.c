@@ -86,6 +86,11 @@ bool memory_read_cached(struct memory *memory, uint64_t address, void *to, size_
     return true;
 }
 
+bool memory_is_hidden(const struct memory *memory)
+{
+    return memory->vm_refused && memory->mem_fd == MEM_REFUSED;
+}
+
 void memory_forget(struct memory *memory)
 {
     if (memory->pages)

@@ -46,6 +46,9 @@ size_t memory_read(struct memory *memory, uint64_t address, void *to, size_t siz
  */
 bool memory_read_cached(struct memory *memory, uint64_t address, void *to, size_t size);
 
+/* Neither way is open. */
+bool memory_is_hidden(const struct memory *memory);
+
 void memory_forget(struct memory *memory); /* empties the cache */
 
 #endif

@@ -8,8 +8,11 @@
 #include <fcntl.h>
 
 #include "agent/process.h"
+#include "agent/procfs.h"
 #include "agent/sys.h"
 #include "agent/nolibc.h"
+
+#define NEAR 16384 /* bytes on our own stack: a few frames */
 
 static void limit(struct subject *subject, const char *sentence)
 {
@@ -18,6 +21,27 @@ static void limit(struct subject *subject, const char *sentence)
             subject->limits[i] = sentence;
             return;
         }
+}
+
+/*
+ * A thread that reads its own syscall file is inside that read, on this stack. An emulator (qemu-user) lets
+ * the program see the file of the host, with the registers of the emulator.
+ */
+static bool registers_are_foreign(int directory)
+{
+    struct procfs_syscall line;
+    char text[256];
+    int64_t distance;
+    long n, fd = sys_openat(directory, "syscall", O_RDONLY | O_CLOEXEC, 0);
+
+    if (fd < 0)
+        return false; /* hidden: every thread says so */
+    n = sys_read((int)fd, text, sizeof text);
+    sys_close((int)fd);
+    if (n <= 0 || !procfs_parse_syscall(text, (size_t)n, &line) || line.kind != PROCFS_SYSCALL_INSIDE)
+        return false;
+    distance = (int64_t)(line.sp - (uintptr_t)text);
+    return distance < -NEAR || distance > NEAR;
 }
 
 void subject_open_own(struct subject *ret)
@@ -42,6 +66,12 @@ void subject_open_own(struct subject *ret)
     }
     ret->agent_tid = proc_tid;
     ret->foreign_proc = proc_tid != ret->tid;
+    ret->foreign_registers = registers_are_foreign(ret->directory);
+    if (ret->foreign_registers)
+        limit(
+            ret,
+            "/proc shows the registers of the emulator that runs the program (qemu-user), not the program's: "
+            "sleeping threads have no stack");
     if (sys_get_dumpable() != 1 && sys_geteuid() != 0)
         limit(ret, "the program is not dumpable (it gave up its user, or asked for that): the kernel hides "
                    "the registers of sleeping threads even from the program itself");

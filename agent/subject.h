@@ -25,6 +25,7 @@ struct subject {
     uint64_t agent_code; /* an address in the agent's code; 0: none */
     uint32_t uid;
     bool foreign_proc;                     /* /proc numbers threads differently from the system calls */
+    bool foreign_registers;                /* /proc shows an emulator's registers, not the program's */
     bool file_first;                       /* see memory.h */
     const struct capture_backend *running; /* captures threads that do not sleep */
     const char *limits[SUBJECT_LIMITS];    /* sentences about what cannot be seen; the rest NULL */

@@ -480,6 +480,7 @@ static void take_thread(struct fields *f)
         take_syscall(f, &thread);
     if (has_field(f, "lock_word"))
         take_lock_word(f, &thread);
+    thread.wchan = get_optional_text(f, "wchan", NULL);
     if (f->bad || !grow((void **)&s->threads, s->n_threads, &f->decoder->room_threads, sizeof(thread))) {
         f->bad = true;
         return;

@@ -51,10 +51,11 @@ struct capture_backend;
 
 /* One dump's capture stage. Filled by dump.c; backends read it and fill samples and stats. */
 struct capture_session {
-    int task_fd;       /* /proc/<pid>/task; entries are "<tid>/syscall" and so on */
-    int32_t pid;       /* getpid(): for signals */
-    int32_t self_tid;  /* the probe thread as /proc numbers it: never a sample; 0: there is none */
-    bool foreign_proc; /* /proc numbers threads differently from the kernel calls: nobody is signalled */
+    int task_fd;            /* /proc/<pid>/task; entries are "<tid>/syscall" and so on */
+    int32_t pid;            /* getpid(): for signals */
+    int32_t self_tid;       /* the probe thread as /proc numbers it: never a sample; 0: there is none */
+    bool foreign_proc;      /* /proc numbers threads differently from the kernel calls: nobody is signalled */
+    bool foreign_registers; /* what /proc says about registers is an emulator's: nobody is read */
     enum capture_mode mode;
     size_t max_stack;                      /* bytes copied per thread */
     uint64_t deadline;                     /* CLOCK_MONOTONIC ns: no new wait begins after it */

@@ -188,7 +188,9 @@ static enum look attempt(struct task *task, const struct capture_session *sessio
         result = task_look(task, &line);
     if (result < 0) {
         reason = task_describe(session, sample);
-        return fail(sample, reason != REASON_NONE ? reason : task_reason(result));
+        if (reason == REASON_NONE) /* described after the failed look, so it lives, and its file was empty */
+            reason = sample->state == '?' ? task_reason(result) : REASON_SYSCALL_UNREADABLE;
+        return fail(sample, reason);
     }
     sample->cpu_nanos = before.cpu_nanos;
     sample->switches = before.count;
@@ -197,6 +199,8 @@ static enum look attempt(struct task *task, const struct capture_session *sessio
         return fail(sample, reason);
     if (line.kind == PROCFS_SYSCALL_RUNNING)
         return LOOK_RUNNING;
+    if (session->foreign_registers)
+        return fail(sample, REASON_SYSCALL_UNREADABLE);
     if (!line.pc && !line.sp) /* it has given its memory back already */
         return fail(sample, REASON_VANISHED);
 

@@ -13,6 +13,8 @@
 
 #include "agent/nolibc.h"
 
+#define MAX_WCHAN 128 /* KSYM_NAME_LEN until Linux 6.1; what is longer is cut */
+
 static int open_file(const struct capture_session *session, int32_t tid, const char *file)
 {
     char path[PROCFS_PATH_MAX];
@@ -135,6 +137,27 @@ enum capture_reason task_describe(const struct capture_session *session, struct 
     if (stat_line.flags & (PROCFS_FLAG_IO_WORKER | PROCFS_FLAG_KTHREAD))
         return REASON_KERNEL_WORKER;
     return REASON_NONE;
+}
+
+const char *task_wchan(const struct capture_session *session, int32_t tid)
+{
+    char text[MAX_WCHAN];
+    int fd = open_file(session, tid, "wchan");
+    long n = fd;
+    char *kept;
+
+    if (fd >= 0) {
+        n = sys_read(fd, text, sizeof(text) - 1);
+        close_file(fd);
+    }
+    if (n <= 0 ||
+        text[0] == '0') /* "0": it runs, or the kernel does not say (fs/proc/base.c, proc_pid_wchan) */
+        return NULL;
+    text[n] = '\0';
+    kept = arena_alloc(session->arena, (size_t)n + 1);
+    if (kept)
+        __builtin_memcpy(kept, text, (size_t)n + 1);
+    return kept;
 }
 
 static const struct mapping *readable_mapping(const struct modules *modules, uint64_t address)

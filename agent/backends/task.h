@@ -47,6 +47,10 @@ int task_switches(struct task *task, struct task_switches *ret);
  */
 enum capture_reason task_describe(const struct capture_session *session, struct thread_sample *sample);
 
+/* The kernel function it sleeps in, in the session's arena; NULL where it does not, or that cannot be read.
+ */
+const char *task_wchan(const struct capture_session *session, int32_t tid);
+
 /* SigBlk and so on; session->text is overwritten. */
 int task_status(const struct capture_session *session, int32_t tid, struct procfs_status *ret);
 

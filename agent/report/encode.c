@@ -240,6 +240,8 @@ bool encode_thread(struct out *out, const struct thread_sample *thread)
         put_syscall(out, &thread->syscall);
     if (thread->lock_word.known)
         put_lock_word(out, &thread->lock_word);
+    if (thread->wchan != NULL)
+        put_text(out, ",\"wchan\":", thread->wchan);
     return finish(out, &record);
 }
 

@@ -195,6 +195,18 @@ static bool rank_threads(struct grouping *g, struct arena *arena)
     return true;
 }
 
+/* NULL comes first. */
+static int compare_texts(const char *a, const char *b)
+{
+    if (a == NULL || b == NULL)
+        return (a != NULL) - (b != NULL);
+    while (*a != '\0' && *a == *b) {
+        a++;
+        b++;
+    }
+    return (unsigned char)*a - (unsigned char)*b;
+}
+
 /* Less, equal or greater by everything that a group's line and stack say; 0: the same group. */
 static int compare_threads(const struct grouping *g, uint32_t a, uint32_t b)
 {
@@ -219,7 +231,7 @@ static int compare_threads(const struct grouping *g, uint32_t a, uint32_t b)
             return pairs[i][0] < pairs[i][1] ? -1 : 1;
     if (x->wait.address != y->wait.address)
         return x->wait.address < y->wait.address ? -1 : 1;
-    return 0;
+    return compare_texts(x->wchan, y->wchan);
 }
 
 static bool thread_before(const void *context, uint32_t a, uint32_t b)

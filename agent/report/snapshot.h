@@ -170,7 +170,7 @@ struct thread_sample {
     struct lock_word lock_word;
     struct report_wait wait; /* filled by explain */
     bool owns_waited_lock; /* filled by explain: somebody waits for a lock that names this thread as owner */
-    const char *wchan;     /* outside view only; or NULL */
+    const char *wchan;     /* the kernel function it sleeps in, where there is no stack; or NULL */
 };
 
 struct snapshot_stats {

@@ -5,5 +5,7 @@
 
 /* For this process and all it starts. Returns 0, or -1 with errno. */
 int kill_filter_apply(void);
+/* One that answers process_vm_readv with this errno, as other sandboxes do. */
+int refuse_memory_apply(int error);
 
 #endif

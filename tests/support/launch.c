@@ -4,11 +4,12 @@
  * stray descriptors; with its environment, limits and user set here, so that no preload touches the test's
  * own processes.
  *
- *   launch [-d] [-k] [-s] [-p PID] [-r FD] [-u UID] [-l LIMIT=VALUE]... [-e NAME=VALUE]... -- program
- * [argument...]
+ *   launch [-d] [-k] [-s] [-v ERRNO] [-p PID] [-r FD] [-u UID] [-l LIMIT=VALUE]... [-e NAME=VALUE]... --
+ * program [argument...]
  *
  *   -d  under the limits of an unprivileged container (docker_like.c)
  *   -k  keep all descriptors
+ *   -v  under a filter that refuses process_vm_readv with this errno
  *   -s  under a filter that kills for unusual system calls (kill_filter.c)
  *   -p  the parent: when it is already gone, nothing is started
  *   -r  this descriptor becomes 3
@@ -60,10 +61,10 @@ static void set_limit(char *text)
 
 int main(int argc, char **argv)
 {
-    int option, docker = 0, keep = 0, kills = 0, ready = -1;
+    int option, docker = 0, keep = 0, kills = 0, refusal = 0, ready = -1;
     pid_t parent = getppid();
 
-    while ((option = getopt(argc, argv, "+dksp:r:u:l:e:")) != -1) {
+    while ((option = getopt(argc, argv, "+dksp:r:u:l:e:v:")) != -1) {
         switch (option) {
         case 'd':
             docker = 1;
@@ -73,6 +74,9 @@ int main(int argc, char **argv)
             break;
         case 's':
             kills = 1;
+            break;
+        case 'v':
+            refusal = atoi(optarg);
             break;
         case 'p':
             parent = (pid_t)atoi(optarg);
@@ -112,6 +116,8 @@ int main(int argc, char **argv)
             close((int)fd);
     if (docker && docker_like_apply() < 0)
         die("container limits");
+    if (refusal && refuse_memory_apply(refusal) < 0)
+        die("filter");
     if (kills && kill_filter_apply() < 0)
         die("filter");
     execvp(argv[optind], argv + optind);

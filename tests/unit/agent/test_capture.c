@@ -335,6 +335,30 @@ Test(capture, foreign_proc_signals_nobody)
     worker_stop(&spinner);
 }
 
+/* Under qemu-user a sleeping thread's line is the emulator's: no stack, but what it waits in; running ones
+ * answer. */
+Test(capture, registers_of_an_emulator_are_not_taken_for_the_programs)
+{
+    struct worker sleeper = {.body = sleep_forever}, spinner = {.body = worker_spin};
+    struct fixture *fixture;
+    struct thread_sample *sample;
+
+    worker_start(&sleeper);
+    worker_start(&spinner);
+    worker_wait_asleep(&sleeper);
+    fixture = fixture_new();
+    fixture->session.foreign_registers = true;
+    fixture_capture(fixture);
+    sample = fixture_sample(fixture, sleeper.tid);
+    cr_expect(eq(int, sample->capture, CAPTURE_NONE));
+    cr_expect(eq(int, sample->reason, REASON_SYSCALL_UNREADABLE));
+    cr_expect(not(sample->has_registers));
+    cr_expect(sample->state == 'S' && sample->wchan && sample->wchan[0], "state %c, %s", sample->state,
+              sample->wchan ? sample->wchan : "no wchan");
+    cr_expect(eq(int, fixture_sample(fixture, spinner.tid)->capture, CAPTURE_SIGNAL));
+    worker_stop(&spinner);
+}
+
 Test(capture, unsupported_platforms_say_so)
 {
     struct thread_sample samples[2] = {{.os_tid = 1}, {.os_tid = 2, .reason = REASON_ZOMBIE}};
