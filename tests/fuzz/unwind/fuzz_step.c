@@ -2,9 +2,11 @@
 /*
  * uw_step() from a hostile start over hostile tables, code and stack. Input: form, which registers are known,
  * rbp, pc, size of the tables, tables, and the stack. With and without a cache the walk must be the same, and
- * it must advance. Zone: tests.
+ * it must advance. Where rbp is missing, recovery either leaves the cursor alone or makes the step possible.
+ * Zone: tests.
  */
 #include "tests/fuzz/unwind/fuzz.h"
+#include "unwind/recover.h"
 #include "unwind/rule.h"
 
 #define MAX_STEPS 48
@@ -67,6 +69,25 @@ static void compare_walks(struct fuzz_world *w, const struct uw_cursor *start)
     }
 }
 
+static void recover(struct fuzz_world *w, struct uw_cursor cursor)
+{
+    static struct uw_recovery *recovery;
+    struct uw_cursor before = cursor;
+    enum uw_status status;
+
+    if (!recovery)
+        recovery = malloc(uw_recovery_size());
+    uw_recovery_clear(recovery);
+    status = uw_recover(&w->space, recovery, &cursor, FUZZ_STACK + w->stack.size);
+    CHECK(status == UW_OK || status == UW_AMBIGUOUS || status == UW_REGISTER_UNKNOWN);
+    if (status != UW_OK) {
+        CHECK(memcmp(&before, &cursor, sizeof(before)) == 0);
+        return;
+    }
+    CHECK(cursor.trust == UW_TRUST_INFERRED && uw_regs_known(&cursor.regs, UW_X86_64_RBP));
+    CHECK(uw_step(&w->space, &cursor) == UW_OK);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
@@ -96,6 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         w.module.eh_frame_size = w.table.size;
     }
     compare_walks(&w, &cursor);
+    recover(&w, cursor);
     fuzz_world_free(&w);
     return 0;
 }
