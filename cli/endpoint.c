@@ -208,7 +208,10 @@ static enum endpoint_result try_directory(int root, const char *path, const stru
         fail(failure, "the agent does not take the connection", "look at what its process is doing");
         return ENDPOINT_SILENT;
     }
-    if (fd == -EACCES || fd == -EPERM) {
+    /* A directory that may not be searched says nothing about what is in it, and root's is tried for
+     * everybody.
+     */
+    if ((fd == -EACCES || fd == -EPERM) && endpoint_listens(facts)) {
         fail(failure, "the agent's socket may not be opened",
              "run probectl as the program's user, or as root");
         return ENDPOINT_NOT_PERMITTED;

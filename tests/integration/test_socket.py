@@ -333,6 +333,31 @@ def runtime_directory(t):
     target.kill()
 
 
+@test("root's directory in /tmp, closed to others, does not hide from a user what is the matter", "S76", docker=False)
+def closed_directory(t):
+    if os.geteuid() != 0:
+        raise Skip("needs root to become another user")
+    directory = "/tmp/probe-0"
+    made = not os.path.exists(directory)
+    if made:
+        os.mkdir(directory, 0o700)
+    os.chown(t.dir, 65534, 65534)
+    user = {"probe": False, "launch": ["-u", "65534"], "env": {"PROBE_DIR": t.dir}}
+    try:
+        bare = t.program(["sleep", "1000"], probe=False, launch=["-u", "65534"])
+        result = t.run([t.probectl, "dump", str(bare.pid)], **user)
+        equal(result.returncode, 4, "exit status without an agent")
+        check("is not loaded" in result.stderr, f"probectl does not say that there is no agent: {result.stderr}")
+        # Younger than its socket: probectl waits for it.
+        young = t.program(["sleep", "1000"], launch=["-u", "65534"])
+        result = t.run([t.probectl, "dump", str(young.pid)], **user)
+        equal(result.returncode, 0, f"exit status with an agent: {result.stderr}")
+    finally:
+        if made:
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
+
+
 @test("many programs in one directory: each dump is of the one that was asked for")
 def many(t):
     targets = [t.spawn("threads", n=n, depth=1) for n in range(1, 6)]

@@ -615,15 +615,15 @@ def _run(name, story, timeout, function):
 @contextlib.contextmanager
 def within_reach():
     """What is tested lies where other users and a root without capabilities can reach it; copied there if need be."""
-    library, targets = os.environ["PROBE_SO"], os.environ["PROBE_TARGET_DIR"]
-    if os.geteuid() != 0 or (reachable(library) and reachable(targets)):
+    files, targets = ("PROBE_SO", "PROBECTL"), os.environ["PROBE_TARGET_DIR"]
+    if os.geteuid() != 0 or all(reachable(path) for path in (targets, *(os.environ[name] for name in files))):
         yield
         return
     with tempfile.TemporaryDirectory(prefix="probe-b-") as copy:
         os.chmod(copy, 0o755)
-        os.environ["PROBE_SO"] = os.path.join(copy, os.path.basename(library))
+        for name in files:
+            os.environ[name] = shutil.copy(os.environ[name], copy)
         os.environ["PROBE_TARGET_DIR"] = os.path.join(copy, "targets")
-        shutil.copy(library, copy)
         shutil.copytree(targets, os.path.join(copy, "targets"), ignore=shutil.ignore_patterns("*.p"))
         subprocess.run(["chmod", "-R", "a+rX", copy], check=True)
         yield
