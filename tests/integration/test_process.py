@@ -105,7 +105,7 @@ def main_exit_unasked(t):
 def ends_bare(what, status, **parameters):
     @test(f"{what}: the agent does not keep the process for ever, and its status is the program's", "S60")
     def run(t):
-        target = t.spawn("bare_exit", **parameters)
+        target = t.spawn("bare_exit", status=7, **parameters)
         t.await_socket(target.pid)
         target.send()
         wait_until(lambda: not target.alive() or all(task_status(target.pid, tid, "State")[0] == "Z"

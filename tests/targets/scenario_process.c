@@ -275,11 +275,15 @@ static void die_in_a_sandbox(void)
 /* A sandbox of all threads, made when the program has started. */
 static int run_tsync(void)
 {
+    bool sandbox = t_param("sandbox", 0);
+
     t_ready();
-    t_wait_step();
-    forbid(SYS_accept4, SECCOMP_RET_KILL_PROCESS, SECCOMP_FILTER_FLAG_TSYNC);
-    puts("sandboxed");
-    fflush(stdout);
+    if (sandbox) {
+        t_wait_step();
+        forbid(SYS_accept4, SECCOMP_RET_KILL_PROCESS, SECCOMP_FILTER_FLAG_TSYNC);
+        puts("sandboxed");
+        fflush(stdout);
+    }
     t_wait_release();
     return 0;
 }
@@ -307,6 +311,7 @@ static int run_bare_exit(void)
 {
     static _Atomic bool over;
     bool killed = t_param("killed", 0);
+    long status = t_param("status", 0);
 
     for (long i = t_param("n", 0); i > 0; i--)
         t_thread(bare_thread, &over, "bare");
@@ -315,7 +320,7 @@ static int run_bare_exit(void)
     atomic_store(&over, true);
     if (killed)
         die_in_a_sandbox();
-    syscall(SYS_exit, 7);
+    syscall(SYS_exit, status);
     t_fail("it goes on");
 }
 
@@ -457,9 +462,11 @@ const struct t_scenario t_process_scenarios[] = {
     {"fork_loop", "S08 S67 S68", "mib=64: forks in a loop with touched memory", NULL, run_fork_loop},
     {"prefork", "S69", "forks 4 workers, the first of which ends", NULL, run_prefork},
     {"main_exit", "S59 S60", "main leaves by pthread_exit, a worker stays", NULL, run_main_exit},
-    {"bare_exit", "S60", "n=0 killed=0: threads and main end by the bare system call, or main in a sandbox",
-     NULL, run_bare_exit},
-    {"tsync", "S76", "the step line makes a filter for all threads that kills for accept4", NULL, run_tsync},
+    {"bare_exit", "S60",
+     "n=0 killed=0 status=0: threads and main end by the bare system call, or main in a sandbox", NULL,
+     run_bare_exit},
+    {"tsync", "S76", "sandbox=0: a first line makes a filter for all threads that kills for accept4", NULL,
+     run_tsync},
     {"fork_in_sandbox", "S76", "forks children under a filter that kills for close_range", NULL,
      run_fork_in_sandbox},
     {"close_all", "S73 S74", "daemon=0: closes all descriptors, opens its own on the low numbers", NULL,

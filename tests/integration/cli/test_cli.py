@@ -340,7 +340,7 @@ def changed_root(t):
 
 @test("a program that has sandboxed all its threads since: not woken, unless forced", "S76")
 def tightened(t):
-    target = t.spawn("tsync")
+    target = t.spawn("tsync", sandbox=1)
     dump(t, target, status=0)
     equal(target.step(), "sandboxed", "the scenario's answer")
     result = dump(t, target, status=4)
