@@ -102,14 +102,21 @@ def main_exit_unasked(t):
     ended_as_without(t, t.spawn("main_exit"))
 
 
+def has_ended(pid, tid):
+    try:
+        return task_status(pid, tid, "State")[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def ends_bare(what, status, **parameters):
     @test(f"{what}: the agent does not keep the process for ever, and its status is the program's", "S60")
     def run(t):
         target = t.spawn("bare_exit", status=7, **parameters)
         t.await_socket(target.pid)
         target.send()
-        wait_until(lambda: not target.alive() or all(task_status(target.pid, tid, "State")[0] == "Z"
-                                                     for tid in program_threads(target.pid)), "its threads have ended")
+        wait_until(lambda: not target.alive() or all(has_ended(target.pid, tid) for tid in program_threads(target.pid)),
+                   "its threads have ended")
         # Linux 6.9 to 6.14 told the agent; else the next request does.
         if target.alive():
             check("threads have ended" in t.ctl("dump", target.pid).stderr, "probectl does not say so")

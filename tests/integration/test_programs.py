@@ -40,15 +40,22 @@ def difference(dump, tid, theirs):
             "\n".join(f"  {pc:#x}" for pc in theirs))
 
 
+def ends_soon(alive):
+    """Was it ending while we looked?"""
+    for _ in range(100):
+        if not alive():
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def dump_or_end(t, pid, alive):
     """A dump; None when the program ended in the middle of it."""
     try:
         return t.dump(pid, status=(0, 1))
     except Failed:
-        for _ in range(100):
-            if not alive():
-                return None
-            time.sleep(0.1)
+        if ends_soon(alive):
+            return None
         raise
 
 
@@ -94,9 +101,9 @@ def dump_while(t, pid, alive, compare=True):
         if not alive():
             break
         result = t.ctl("dump", "-f", "json", pid)
-        if result.returncode in (3, 4) and not alive():
+        if result.returncode not in (0, 1) and ends_soon(alive):
             break
-        check(result.returncode in (0, 1, 2), f"probectl: exit {result.returncode}: {result.stderr}")
+        check(result.returncode in (0, 1), f"probectl: exit {result.returncode}: {result.stderr}")
         stats = json.loads(result.stdout)["processes"][0]["stats"]
         captured += stats["threads_captured"]
         total += stats["threads_total"]
