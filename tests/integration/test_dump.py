@@ -8,7 +8,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from probetest import (FULL, Failed, Skip, check, ends_at_start, equal, expect_chain, main, own_functions,  # noqa: E402
-                       test)
+                       needs, program_threads, read_text, test, wait_until)
 
 FLAVOURS = ("O2", "O0", "O2-fp")
 # System call numbers of x86-64 for the rows of scenario `blocked`; None: libc may choose.
@@ -37,6 +37,52 @@ def two_hundred(t):
         check(0 < thread["stack_bytes"] <= 256 * 1024, f"thread {tid}: stack_bytes {thread['stack_bytes']}")
     check(dump.stats["duration_nanos"] > 0, "duration is counted")
     target.release()
+
+
+def switches(pid):
+    """How often each thread of the program was switched in."""
+    return {tid: read_text(f"/proc/{pid}/task/{tid}/schedstat").split()[2] for tid in program_threads(pid)}
+
+
+@test("1,000 sleeping threads: not one is woken", "S01")
+def nobody_wakes(t):
+    target = t.spawn("threads", n=1000, depth=5)
+    before = switches(target.pid)
+    for _ in range(3):
+        dump = t.dump(target)
+        equal((len(dump.threads), dump.stats["signals_sent"]), (1001, 0), "threads, signals")
+    equal(switches(target.pid), before, "how often each thread ran")
+    target.release()
+
+
+@test("under strace: no call ends early while dumps are taken, no signal comes", "S01 S34", docker=False)
+def traced_calls(t):
+    needs("strace")
+    log = os.path.join(str(t.work), "strace")
+    # Under strace from its start: to attach would itself end calls early (signal(7)).
+    tracer = t.program(["sh", "-c", 'exec strace -f -qq -o "$0" "$@" 3>/dev/null', log,
+                        os.path.join(t.target_dir, "target-O2"), "blocked", "timeout=60000"])
+    found = []
+
+    def all_asleep():
+        children = read_text(f"/proc/{tracer.pid}/task/{tracer.pid}/children").split()
+        found[:] = [int(pid) for pid in children if "target-O2" in read_text(f"/proc/{pid}/comm")]
+        if not found or len(program_threads(found[0])) < len(NUMBERS):
+            return False
+        before = switches(found[0])
+        time.sleep(0.5)
+        return switches(found[0]) == before
+
+    wait_until(all_asleep, "every call asleep")
+    agent = t.agent_thread(found[0])
+    begin = len(read_text(log))
+    for _ in range(20):
+        t.dump(found[0], status=(0, 1))
+    text = read_text(log)[begin:]
+    check(text.count("accept4") >= 20, "the log does not show the agent at work")
+    # The first line began before: a call that sleeps gets its "unfinished" when another thread makes one.
+    lines = [line for line in text.splitlines()[1:] if not line.startswith(f"{agent} ")]
+    equal(lines, [], "what threads of the program did meanwhile")
 
 
 def two_paths(flavour):

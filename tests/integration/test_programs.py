@@ -101,9 +101,9 @@ def dump_while(t, pid, alive, compare=True):
         if not alive():
             break
         result = t.ctl("dump", "-f", "json", pid)
-        if result.returncode not in (0, 1) and ends_soon(alive):
+        if (result.returncode in (3, 4) or not result.stdout.strip()) and ends_soon(alive):
             break
-        check(result.returncode in (0, 1), f"probectl: exit {result.returncode}: {result.stderr}")
+        check(result.returncode in (0, 1, 2), f"probectl: exit {result.returncode}: {result.stderr}")
         stats = json.loads(result.stdout)["processes"][0]["stats"]
         captured += stats["threads_captured"]
         total += stats["threads_total"]
