@@ -7,7 +7,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from probetest import (Failed, Skip, check, ends_at_start, equal, expect_chain, main, own_functions,  # noqa: E402
+from probetest import (FULL, Failed, Skip, check, ends_at_start, equal, expect_chain, main, own_functions,  # noqa: E402
                        test)
 
 FLAVOURS = ("O2", "O0", "O2-fp")
@@ -15,7 +15,9 @@ FLAVOURS = ("O2", "O0", "O2-fp")
 NUMBERS = {"read": 0, "raw_read": 0, "write": 1, "send": 44, "recv": 45, "recvmsg": 47, "recv_timed": 45,
            "recv_waitall": 45, "accept": 43, "accept_timed": 43, "poll": 7, "poll_timed": 7, "ppoll_timed": 271,
            "futex": 202, "mutex": 202, "join": 202, "sem": 202, "cond": 202, "waitpid": 61, "vfork": 58, "pause": 34,
-           "sigwait": 128, "sigtimedwait": 128, "msgrcv": 70, "mq_receive": 243, "flock": 73, "fcntl": 72}
+           "sigwait": 128, "sigtimedwait": 128, "msgrcv": 70, "mq_receive": 243, "flock": 73, "fcntl": 72,
+           "read_eventfd": 0, "read_timerfd": 0, "read_inotify": 0, "read_signalfd": 0, "send_timed": 44,
+           "futex_absolute": 202}
 
 
 @test("200 threads, 20 frames each, -O2: all there, in order, down to their start", "S80")
@@ -35,6 +37,36 @@ def two_hundred(t):
         check(0 < thread["stack_bytes"] <= 256 * 1024, f"thread {tid}: stack_bytes {thread['stack_bytes']}")
     check(dump.stats["duration_nanos"] > 0, "duration is counted")
     target.release()
+
+
+def two_paths(flavour):
+    @test(f"two deep paths taken by turns, {flavour}: no stack mixes them", "S52", timeout=900)
+    def run(t):
+        target = t.spawn("two_paths", flavour=flavour)
+        depth, seen = int(target.fact("depth")), {}
+        for _ in range(10000 if FULL else 200):
+            dump = t.dump(target, "--capture", "passive", status=(0, 1))
+            (walker,) = [tid for tid in dump.threads if tid != target.pid]
+            if not dump.frames(walker):
+                reason = dump.threads[walker]["reason"]
+                check(reason in ("unstable", "passive_only"), reason)
+                seen[reason] = seen.get(reason, 0) + 1
+                continue
+            names = [name for name in own_functions(dump, walker, t.target_dir) if name]
+            paths = {name for name in names if name.endswith("_path")}
+            if paths:
+                equal(len(paths), 1, f"paths in one stack\n{dump.show(walker)}")
+                (path,) = paths
+                equal(names, ["sleeps_a_moment"] + [path] * depth + ["walks_both_paths"], "stack")
+                check(ends_at_start(dump, walker), dump.show(walker))
+                seen[path] = seen.get(path, 0) + 1
+        print(f"# {seen}")
+        check(seen.get("first_path") and seen.get("second_path"), f"not both were seen: {seen}")
+        target.release()
+
+
+for flavour_name in FLAVOURS:
+    two_paths(flavour_name)
 
 
 def deep_flavour(flavour):

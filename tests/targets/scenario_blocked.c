@@ -19,15 +19,18 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/file.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/sem.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -567,6 +570,84 @@ static void release_fifo(struct blocked *b)
 
 WAIT(open_fifo, { result = open(b->path, O_RDONLY | O_CLOEXEC) >= 0; })
 
+/* Descriptors that are no files: a read of each sleeps in a function of its own in the kernel. */
+
+static void prepare_eventfd(struct blocked *b)
+{
+    b->fd[0] = b->fd[1] = t_must(eventfd(0, EFD_CLOEXEC));
+}
+
+static void release_eventfd(struct blocked *b)
+{
+    uint64_t one = 1;
+    t_must(write(b->fd[0], &one, sizeof(one)));
+}
+
+static void prepare_timerfd(struct blocked *b)
+{
+    b->fd[0] = t_must(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
+}
+
+static void prepare_inotify(struct blocked *b)
+{
+    make_path(b);
+    b->fd[1] = t_must(open(b->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    b->fd[0] = t_must(inotify_init1(IN_CLOEXEC));
+    t_must(inotify_add_watch(b->fd[0], b->path, IN_MODIFY));
+}
+
+static void release_inotify(struct blocked *b)
+{
+    t_must(write(b->fd[1], "x", 1));
+    unlink(b->path);
+}
+
+/* Nobody but the thread itself, which blocks it, gets this signal. */
+#define SIGNALFD_SIGNAL (SIGRTMIN + 3)
+
+static void release_signalfd(struct blocked *b)
+{
+    pthread_kill(b->thread, SIGNALFD_SIGNAL);
+}
+
+WAIT(read_eventfd, {
+    uint64_t count;
+    result = read(b->fd[0], &count, sizeof(count));
+})
+WAIT(read_timerfd, {
+    struct itimerspec at = {.it_value = timeout_span()};
+    uint64_t count;
+    t_must(timerfd_settime(b->fd[0], 0, &at, NULL));
+    result = read(b->fd[0], &count, sizeof(count));
+})
+WAIT(read_inotify, {
+    char events[4096];
+    result = read(b->fd[0], events, sizeof(events));
+})
+WAIT(read_signalfd, {
+    struct signalfd_siginfo info;
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, SIGNALFD_SIGNAL);
+    pthread_sigmask(SIG_BLOCK, &one, NULL);
+    b->fd[0] = t_must(signalfd(-1, &one, SFD_CLOEXEC));
+    result = read(b->fd[0], &info, sizeof(info));
+})
+
+/* The other side reads nothing, and the buffers are full. */
+static void prepare_full_sockets(struct blocked *b)
+{
+    prepare_timed_sockets(b);
+    while (send(b->fd[0], big, sizeof(big), MSG_DONTWAIT) > 0)
+        ;
+}
+
+WAIT(send_timed, { result = send(b->fd[0], big, 1, 0); })
+WAIT(futex_absolute, {
+    struct timespec at = timeout_from_now(CLOCK_MONOTONIC);
+    result = syscall(SYS_futex, &b->word, FUTEX_WAIT_BITSET_PRIVATE, 0, &at, NULL, FUTEX_BITSET_MATCH_ANY);
+})
+
 static const struct row rows[] = {
     {"read", {SYS_read}, prepare_pipe, wait_read, release_write, 1, 0},
     {"raw_read", {SYS_read}, prepare_pipe, wait_raw_read, release_write, 1, 0},
@@ -610,6 +691,24 @@ static const struct row rows[] = {
     {"flock", {SYS_flock}, prepare_lock_file, wait_flock, release_close, 0, 0},
     {"fcntl", {SYS_fcntl}, prepare_lock_file, wait_fcntl, release_close, 0, 0},
     {"open_fifo", {SYS_openat, SYS_open}, prepare_fifo, wait_open_fifo, release_fifo, 1, 0},
+    {"read_eventfd", {SYS_read}, prepare_eventfd, wait_read_eventfd, release_eventfd, 8, 0},
+    {"read_timerfd", {SYS_read}, prepare_timerfd, wait_read_timerfd, NULL, 8, 0},
+    {"read_inotify",
+     {SYS_read},
+     prepare_inotify,
+     wait_read_inotify,
+     release_inotify,
+     sizeof(struct inotify_event),
+     0},
+    {"read_signalfd",
+     {SYS_read},
+     prepare_pipe,
+     wait_read_signalfd,
+     release_signalfd,
+     sizeof(struct signalfd_siginfo),
+     0},
+    {"send_timed", {SYS_sendto}, prepare_full_sockets, wait_send_timed, NULL, -1, EAGAIN},
+    {"futex_absolute", {SYS_futex}, prepare_sync, wait_futex_absolute, NULL, -1, ETIMEDOUT},
 };
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
 

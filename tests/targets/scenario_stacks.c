@@ -396,7 +396,63 @@ static int run_raw_trampoline(void)
     return finish_sleeper(thread);
 }
 
+/* S52: two deep paths to the same short sleep, one after the other. */
+
+#define PATH_DEPTH 20
+static _Atomic bool paths_over;
+
+T_FRAME long sleeps_a_moment(long path);
+T_FRAME long sleeps_a_moment(long path)
+{
+    struct timespec moment = {.tv_nsec = 100000 + path * 50000};
+    nanosleep(&moment, NULL);
+    T_NO_TAIL_CALL();
+    return path;
+}
+
+T_FRAME long first_path(long depth);
+T_FRAME long first_path(long depth)
+{
+    long result = depth > 1 ? first_path(depth - 1) : sleeps_a_moment(0);
+    T_NO_TAIL_CALL();
+    return result + 1;
+}
+
+/* Its frames are of another size, so that what is left of one path lies at odd places of the other. */
+T_FRAME long second_path(long depth);
+T_FRAME long second_path(long depth)
+{
+    volatile char room[72] = {(char)depth};
+    long result = depth > 1 ? second_path(depth - 1) : sleeps_a_moment(1);
+    T_NO_TAIL_CALL();
+    return result + room[0];
+}
+
+T_FRAME void *walks_both_paths(void *argument);
+T_FRAME void *walks_both_paths(void *argument)
+{
+    while (!paths_over) {
+        t_sink += (unsigned)first_path(PATH_DEPTH);
+        t_sink += (unsigned)second_path(PATH_DEPTH);
+    }
+    return argument;
+}
+
+static int run_two_paths(void)
+{
+    pthread_t thread = t_thread(walks_both_paths, NULL, "walker");
+
+    t_fact("depth", "%d", PATH_DEPTH);
+    t_ready();
+    t_wait_release();
+    paths_over = true;
+    pthread_join(thread, NULL);
+    return 0;
+}
+
 const struct t_scenario t_stack_scenarios[] = {
+    {"two_paths", "S52", "a thread that takes two deep paths to the same short sleep, one after the other",
+     NULL, run_two_paths},
     {"swapcontext", "S48", "loops in swapcontext() and longjmp()", NULL, run_swapcontext},
     {"coroutine", "S48", "a coroutine asleep on a heap stack", NULL, run_coroutine},
     {"generated", "S49", "generated code: one thread asleep below it, one running in it", NULL,
