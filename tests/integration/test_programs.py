@@ -278,7 +278,7 @@ public class Work {
 def sqlite(t):
     needs("sqlite3")
     script = ("create table t(a integer, b text);"
-              "with recursive n(i) as (select 1 union all select i+1 from n where i<400000) "
+              "with recursive n(i) as (select 1 union all select i+1 from n where i<800000) "
               "insert into t select i, hex(i*i) from n; create index x on t(b); "
               "select count(*), sum(a), max(b) from t; "
               "select count(*) from t a, t b where a.a = b.a and b.b like '%7%'; pragma integrity_check;")
