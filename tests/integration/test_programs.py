@@ -101,9 +101,11 @@ def dump_while(t, pid, alive, compare=True):
         if not alive():
             break
         result = t.ctl("dump", "-f", "json", pid)
-        if result.returncode not in (0, 1) and ends_soon(alive):
+        # 2 by the agent's own word: its only thread runs and was paused less than a second ago.
+        answered = result.returncode in (0, 1) or (result.returncode == 2 and '"signalled_recently"' in result.stdout)
+        if not answered and ends_soon(alive):
             break
-        check(result.returncode in (0, 1), f"probectl: exit {result.returncode}: {result.stderr}")
+        check(answered, f"probectl: exit {result.returncode}: {result.stderr}")
         stats = json.loads(result.stdout)["processes"][0]["stats"]
         captured += stats["threads_captured"]
         total += stats["threads_total"]
@@ -278,7 +280,7 @@ public class Work {
 def sqlite(t):
     needs("sqlite3")
     script = ("create table t(a integer, b text);"
-              "with recursive n(i) as (select 1 union all select i+1 from n where i<800000) "
+              "with recursive n(i) as (select 1 union all select i+1 from n where i<400000) "
               "insert into t select i, hex(i*i) from n; create index x on t(b); "
               "select count(*), sum(a), max(b) from t; "
               "select count(*) from t a, t b where a.a = b.a and b.b like '%7%'; pragma integrity_check;")
