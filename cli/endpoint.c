@@ -27,14 +27,19 @@
 #define RETRY_NANOS 20000000L
 #define N_DIRECTORIES 8
 
-static bool target_uid(const struct process_facts *facts, uid_t uid)
+static bool own_uid(const struct process_facts *facts, uid_t uid)
 {
     int i;
 
     for (i = 0; i < 4; i++)
         if (facts->uid[i] == uid)
             return true;
-    return uid == 0;
+    return false;
+}
+
+static bool target_uid(const struct process_facts *facts, uid_t uid)
+{
+    return uid == 0 || own_uid(facts, uid);
 }
 
 static void add_directory(char **list, size_t *n, const char *prefix, const char *suffix)
@@ -208,10 +213,8 @@ static enum endpoint_result try_directory(int root, const char *path, const stru
         fail(failure, "the agent does not take the connection", "look at what its process is doing");
         return ENDPOINT_SILENT;
     }
-    /* A directory that may not be searched says nothing about what is in it, and root's is tried for
-     * everybody.
-     */
-    if ((fd == -EACCES || fd == -EPERM) && endpoint_listens(facts)) {
+    /* Root's is tried for everybody's programs: closed, it says nothing about what is in it. */
+    if ((fd == -EACCES || fd == -EPERM) && own_uid(facts, st.st_uid)) {
         fail(failure, "the agent's socket may not be opened",
              "run probectl as the program's user, or as root");
         return ENDPOINT_NOT_PERMITTED;

@@ -406,6 +406,8 @@ class Context:
         return result
 
     def _command(self, argv, probe, preload, env, launch):
+        if "-u" in launch and os.geteuid() != 0:
+            raise Skip("needs root to become another user")
         if "-u" in launch and not reachable(self._work):
             raise Skip(f"other users cannot reach {self._work}")
         docker = ["-d"] if DOCKER else []

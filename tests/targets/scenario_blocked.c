@@ -712,6 +712,9 @@ static const struct row rows[] = {
 };
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
 
+/* Handlers of a disturbance that have run, and calls that have returned: sigwait takes the signal itself. */
+static _Atomic int noticed;
+
 T_FRAME void *blocked_thread(void *argument);
 T_FRAME void *blocked_thread(void *argument)
 {
@@ -721,6 +724,7 @@ T_FRAME void *blocked_thread(void *argument)
     b->result = t_chain(b->depth, b->row->leaf, b);
     b->error = errno;
     b->end = t_now_ns();
+    atomic_fetch_add(&noticed, 1);
     return NULL;
 }
 
@@ -770,6 +774,7 @@ static void check_row(const struct blocked *b)
 static void on_disturbance(int number)
 {
     (void)number;
+    atomic_fetch_add(&noticed, 1);
 }
 
 /* What a careless agent does: one signal to every thread, with the friendliest flags there are. */
@@ -779,7 +784,7 @@ static void disturb(const struct blocked *all, int n)
     t_must(sigaction(SIGURG, &action, NULL));
     for (int i = 0; i < n; i++)
         pthread_kill(all[i].thread, SIGURG);
-    t_sleep_ms(100); /* for it to arrive; if it does not, the test that wants a failure says so */
+    t_await(&noticed, n);
 }
 
 static int run_blocked(void)
