@@ -279,11 +279,12 @@ def single_threaded(t):
 
         return run
 
-    times = interleaved(9, none=loop(False), agent=loop(True))
-    # The fastest of each: noise only adds.
-    ratio = min(times["agent"]) / min(times["none"])
+    times = interleaved(25, none=loop(False), agent=loop(True))
+    # Neighbours in time: on shared processors some runs are a third faster than all others, so that the fastest of each
+    # compares luck.
+    ratio = median([agent / none for agent, none in zip(times["agent"], times["none"], strict=True)])
     row("putc and malloc loop, agent idle against none", "<= 1.02x", f"{ratio:.3f}x", ratio <= 1.02,
-        median_ratio=median(times["agent"]) / median(times["none"]))
+        fastest_ratio=min(times["agent"]) / min(times["none"]))
 
 
 def main():
