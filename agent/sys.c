@@ -17,6 +17,7 @@
 #include "agent/backends/x86_64/syscall.h"
 #include "agent/report/units.h"
 
+#define SIGEV_THREAD_ID 4 /* include/uapi/asm-generic/siginfo.h, whose siginfo_t is not wanted here */
 #define SIGNAL_SET_SIZE 8 /* bytes of the kernel's sigset_t: 64 signals */
 
 #ifdef PROBE_TEST
@@ -294,13 +295,15 @@ static uint64_t clock_nanos(int clock)
     return (uint64_t)now.tv_sec * NANOS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
 
+/* A thread's processor time (include/linux/posix-timers_types.h: CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED) */
+static int thread_cpu_clock(int32_t tid)
+{
+    return (int)(~(uint32_t)tid << 3 | 6);
+}
+
 uint64_t sys_thread_cpu_nanos(int32_t tid)
 {
-    /*
-     * The clock of one thread's processor time (include/linux/posix-timers_types.h:
-     * CPUCLOCK_PERTHREAD | SCHED)
-     */
-    return clock_nanos((int)(~(uint32_t)tid << 3 | 6));
+    return clock_nanos(thread_cpu_clock(tid));
 }
 
 uint64_t sys_monotonic_nanos(void)
@@ -342,6 +345,30 @@ long sys_sigaction(int signal, const struct sys_sigaction *action, struct sys_si
 long sys_tgsigqueueinfo(int32_t tgid, int32_t tid, int signal, const void *siginfo)
 {
     return call(__NR_rt_tgsigqueueinfo, tgid, tid, signal, P(siginfo), 0, 0);
+}
+
+long sys_cpu_timer(int32_t tid, uint64_t nanos, int signal, uint64_t value, int32_t *ret_timer)
+{
+    struct { /* struct sigevent, include/uapi/asm-generic/siginfo.h */
+        uint64_t value;
+        int32_t signal, notify, tid;
+        uint8_t rest[44];
+    } event = {.value = value, .signal = signal, .notify = SIGEV_THREAD_ID, .tid = tid};
+    struct __kernel_itimerspec when = {.it_value = {.tv_sec = (long long)(nanos / NANOS_PER_SECOND),
+                                                    .tv_nsec = (long long)(nanos % NANOS_PER_SECOND)}};
+    long result = call(__NR_timer_create, thread_cpu_clock(tid), P(&event), P(ret_timer), 0, 0, 0);
+
+    if (result < 0)
+        return result;
+    result = call(__NR_timer_settime, *ret_timer, 0, P(&when), 0, 0, 0);
+    if (result < 0)
+        sys_timer_delete(*ret_timer);
+    return result;
+}
+
+long sys_timer_delete(int32_t timer)
+{
+    return call(__NR_timer_delete, timer, 0, 0, 0, 0, 0);
 }
 
 long sys_pidfd_open(int32_t tid, unsigned flags)

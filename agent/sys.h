@@ -110,6 +110,9 @@ __attribute__((noreturn)) void sys_exit_thread(int status);
 long sys_sigprocmask(int how, const uint64_t *set, uint64_t *ret_old);
 long sys_sigaction(int signal, const struct sys_sigaction *action, struct sys_sigaction *ret_old);
 long sys_tgsigqueueinfo(int32_t tgid, int32_t tid, int signal, const void *siginfo);
+/* Sends a signal with this value to a thread of this process once it has run for nanos; to be deleted. */
+long sys_cpu_timer(int32_t tid, uint64_t nanos, int signal, uint64_t value, int32_t *ret_timer);
+long sys_timer_delete(int32_t timer);
 long sys_pidfd_open(int32_t tid, unsigned flags);
 long sys_get_robust_list(int32_t tid, uint64_t *ret_head, size_t *ret_size);
 long sys_set_name(const char *name);

@@ -9,6 +9,7 @@
  */
 #include "agent/backends/signal_bounds.h"
 #include "agent/backends/signal_number.h"
+#include "agent/backends/signal_raise.h"
 #include "agent/backends/signal_recent.h"
 #include "agent/backends/task.h"
 #include "agent/backends/watch.h"
@@ -125,6 +126,8 @@ static enum capture_reason classify(const struct capture_session *session, const
 struct batch {
     struct thread_sample *samples[SLOT_COUNT];
     struct slot *slots[SLOT_COUNT];
+    struct raised_signal raised[SLOT_COUNT];
+    bool given_up[SLOT_COUNT]; /* not waited for any more */
     unsigned n;
 };
 
@@ -141,32 +144,24 @@ static struct slot *next_slot(unsigned *at)
     return NULL;
 }
 
-static enum capture_reason send_signal(struct capture_session *session, struct slot *slot, int32_t tid)
+static enum capture_reason send_signal(const struct capture_session *session, struct slot *slot, int32_t tid,
+                                       struct raised_signal *ret_raised)
 {
-    uint64_t generation = (slot->word >> 2) + 1, armed = slot_word(generation, SLOT_ARMED);
-    struct {
-        struct context_siginfo head;
-        uint8_t rest[128 - sizeof(struct context_siginfo)]; /* the kernel reads SI_MAX_SIZE bytes */
-    } info = {.head = {.signal = signal_number(),
-                       .code = CONTEXT_SI_QUEUE,
-                       .pid = session->pid,
-                       .uid = sys_getuid(),
-                       .value = generation * SLOT_COUNT + (uint64_t)(slot - libprobe_slots)}};
+    uint64_t generation = (slot->word >> 2) + 1;
     long result;
 
-    __atomic_store_n(&slot->word, armed, __ATOMIC_RELEASE);
-    result = sys_tgsigqueueinfo(session->pid, tid, signal_number(), &info);
-    if (result == 0) {
-        signal_recent_add(tid, sys_monotonic_nanos());
-        session->stats->signals_sent++;
+    __atomic_store_n(&slot->word, slot_word(generation, SLOT_ARMED), __ATOMIC_RELEASE);
+    result =
+        signal_raise(session, tid, generation * SLOT_COUNT + (uint64_t)(slot - libprobe_slots), ret_raised);
+    if (result == 0)
         return REASON_NONE;
-    }
     __atomic_store_n(&slot->word, slot_word(generation, SLOT_FREE), __ATOMIC_RELEASE);
     return result == -ESRCH ? REASON_VANISHED : REASON_SIGNAL_REFUSED;
 }
 
 /* Returns whether a signal is on its way; else the sample has a reason, or is left to the passive backend. */
-static bool signal_one(struct capture_session *session, struct thread_sample *sample, struct slot *slot)
+static bool signal_one(const struct capture_session *session, struct thread_sample *sample, struct slot *slot,
+                       struct raised_signal *ret_raised)
 {
     struct procfs_syscall line;
     struct task task;
@@ -192,7 +187,7 @@ static bool signal_one(struct capture_session *session, struct thread_sample *sa
     else
         sample->reason = signal_number_own();
     if (sample->reason == REASON_NONE)
-        sample->reason = send_signal(session, slot, sample->os_tid);
+        sample->reason = send_signal(session, slot, sample->os_tid, ret_raised);
     return sample->reason == REASON_NONE;
 }
 
@@ -201,32 +196,58 @@ static bool answered(const struct slot *slot)
     return (__atomic_load_n(&slot->word, __ATOMIC_ACQUIRE) & 3) == SLOT_FULL;
 }
 
-static unsigned count_answered(const struct batch *batch)
+/* Gone, or asleep by now: then the passive backend can have it, and a timer of its processor time stands. */
+static enum capture_reason why_silent(const struct capture_session *session, int32_t tid)
+{
+    struct procfs_syscall line;
+    struct task task;
+    int result;
+
+    task_open(&task, session, tid);
+    result = task_look(&task, &line);
+    task_close(&task);
+    if (result < 0)
+        return task_reason(result) == REASON_VANISHED ? REASON_VANISHED : REASON_NO_ANSWER;
+    return line.kind == PROCFS_SYSCALL_RUNNING ? REASON_NO_ANSWER : REASON_NONE;
+}
+
+static unsigned count_waited_for(const struct batch *batch)
 {
     unsigned n = 0;
 
     for (unsigned i = 0; i < batch->n; i++)
-        n += answered(batch->slots[i]);
+        n += !batch->given_up[i] && !answered(batch->slots[i]);
     return n;
 }
 
+/* A queued signal wakes its thread, but a timer does not count for one that sleeps. */
+static void give_up_sleepers(const struct capture_session *session, struct batch *batch)
+{
+    for (unsigned i = 0; i < batch->n; i++)
+        if (signal_can_call_back(&batch->raised[i]) && !batch->given_up[i] && !answered(batch->slots[i]))
+            batch->given_up[i] = why_silent(session, batch->samples[i]->os_tid) != REASON_NO_ANSWER;
+}
+
 /* Polls, since waking somebody would be a system call in the handler. */
-static void wait_for_answers(const struct capture_session *session, const struct batch *batch)
+static void wait_for_answers(const struct capture_session *session, struct batch *batch)
 {
     uint64_t now = sys_monotonic_nanos(), progress = now, nap = 20000;
-    unsigned seen = 0, looks = 0, n;
+    unsigned before = batch->n, looks = 0, n;
 
-    while ((n = count_answered(batch)) < batch->n && now < session->deadline) {
-        if (n != seen) {
+    while ((n = count_waited_for(batch)) > 0 && now < session->deadline) {
+        if (n != before) {
             progress = now;
             looks = 0;
         }
         if (now - progress >= SILENCE_NANOS && looks >= SILENCE_LOOKS)
             break;
-        seen = n;
+        before = n;
         looks++;
+        if (nap < LONGEST_NAP)
+            nap *= 2;
+        else
+            give_up_sleepers(session, batch);
         sys_sleep(nap);
-        nap = nap * 2 < LONGEST_NAP ? nap * 2 : LONGEST_NAP;
         now = sys_monotonic_nanos();
     }
 }
@@ -241,23 +262,6 @@ static bool withdraw(struct slot *slot)
                                     __ATOMIC_ACQUIRE))
         return true;
     return (word & 3) != SLOT_FULL;
-}
-
-/*
- * Gone, or asleep by now: then the passive backend can have it, the signal takes effect only when it goes on.
- */
-static enum capture_reason why_silent(const struct capture_session *session, int32_t tid)
-{
-    struct procfs_syscall line;
-    struct task task;
-    int result;
-
-    task_open(&task, session, tid);
-    result = task_look(&task, &line);
-    task_close(&task);
-    if (result < 0)
-        return task_reason(result) == REASON_VANISHED ? REASON_VANISHED : REASON_NO_ANSWER;
-    return line.kind == PROCFS_SYSCALL_RUNNING ? REASON_NO_ANSWER : REASON_NONE;
 }
 
 static void take_slot(struct capture_session *session, struct thread_sample *sample, const struct slot *slot)
@@ -337,6 +341,11 @@ static void collect(struct capture_session *session, struct batch *batch, const 
         struct thread_sample *sample = batch->samples[i];
         struct slot *slot = batch->slots[i];
 
+        signal_call_back(&batch->raised[i]);
+        if (answered(slot) || !signal_can_call_back(&batch->raised[i])) {
+            signal_recent_add(sample->os_tid, sys_monotonic_nanos());
+            session->stats->signals_sent++;
+        }
         if (!answered(slot) && withdraw(slot)) {
             sample->reason = why_silent(session, sample->os_tid);
             continue;
@@ -390,8 +399,9 @@ static uint32_t fill_batch(struct capture_session *session, struct batch *batch,
     for (i = 0; i < n && slot; i++) {
         if (sys_monotonic_nanos() >= session->deadline) {
             samples[i]->reason = REASON_DEADLINE;
-        } else if (signal_one(session, samples[i], slot)) {
+        } else if (signal_one(session, samples[i], slot, &batch->raised[batch->n])) {
             batch->samples[batch->n] = samples[i];
+            batch->given_up[batch->n] = false;
             batch->slots[batch->n++] = slot;
             slot = next_slot(&at);
         }

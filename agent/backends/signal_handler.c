@@ -45,7 +45,7 @@ void libprobe_capture_signal(int signal, const struct context_siginfo *info, str
     struct slot *slot = &libprobe_slots[info->value % SLOT_COUNT];
     uint64_t word = slot_word(info->value / SLOT_COUNT, SLOT_ARMED);
 
-    if (info->code == CONTEXT_SI_QUEUE &&
+    if ((info->code == CONTEXT_SI_TIMER || info->code == CONTEXT_SI_QUEUE) &&
         __atomic_compare_exchange_n(&slot->word, &word, word + SLOT_BUSY - SLOT_ARMED, 0, __ATOMIC_ACQUIRE,
                                     __ATOMIC_RELAXED)) {
         slot->entered = context_ticks();

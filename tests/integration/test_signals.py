@@ -8,7 +8,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from probetest import (Failed, Skip, check, descriptors, equal, expect_chain, main, own_functions, probe_threads, task_status,  # noqa: E402
+from probetest import (FULL, Failed, Skip, check, descriptors, equal, expect_chain, main, own_functions, probe_threads, task_status,  # noqa: E402
                        test, wait_until)
 
 
@@ -104,6 +104,17 @@ def sigwait(t):
     for _ in range(100):
         dump = t.dump(target, "--symbols", "none")
         equal((outcome(dump, tid), dump.threads[tid]["syscall"]["number"]), (("passive", None), 128), "the thread")
+    target.release()
+
+
+@test("a read that computes for milliseconds is not cut short", "S01")
+def long_reads(t):
+    target = t.spawn("long_reads")
+    answers = []
+    for _ in range(40 if FULL else 4):
+        answers += [outcome(dump, tid) for dump in [t.dump(target, status=(0, 1))] for tid in dump.threads if tid != target.pid]
+        time.sleep(1.1)  # min_gap
+    check(("signal", None) in answers, f"no reader was ever captured: {answers}")
     target.release()
 
 

@@ -8,6 +8,7 @@
 #include <alloca.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -457,6 +458,45 @@ static int run_starved(void)
     return 0;
 }
 
+/*
+ * Calls that compute for long and never sleep: the kernel cuts them short for any signal that comes in
+ * between.
+ */
+static _Atomic unsigned long short_reads;
+
+static void *long_reader(void *argument)
+{
+    size_t size = (size_t)16 << 20;
+    char *buffer = malloc(size);
+    int fd = open("/dev/zero", O_RDONLY);
+
+    t_must(fd);
+    t_publish(argument);
+    while (!spin_end)
+        short_reads += read(fd, buffer, size) != (ssize_t)size;
+    free(buffer);
+    return NULL;
+}
+
+static int run_long_reads(void)
+{
+    pthread_t threads[4];
+    static _Atomic pid_t tids[4];
+
+    for (unsigned i = 0; i < 4; i++) {
+        threads[i] = t_thread(long_reader, &tids[i], "reader");
+        t_await_running(t_await_tid(&tids[i]));
+    }
+    t_ready();
+    t_wait_release();
+    spin_end = true;
+    for (unsigned i = 0; i < 4; i++)
+        t_join(threads[i]);
+    if (short_reads)
+        t_fail("%lu reads were cut short", short_reads);
+    return 0;
+}
+
 const struct t_scenario t_signal_scenarios[] = {
     {"sigdfl", "S27", "resets all dispositions at start and again at the first line; a running thread", NULL,
      run_sigdfl},
@@ -472,5 +512,6 @@ const struct t_scenario t_signal_scenarios[] = {
     {"crash_malloc", "S46", "a SIGSEGV handler hung in malloc (preload lib_lockmalloc.so)", NULL,
      run_crash_malloc},
     {"starved", "S64", "a running thread that gets no CPU until the first line", one_cpu, run_starved},
+    {"long_reads", "S01", "four threads in reads that compute for milliseconds", NULL, run_long_reads},
     {NULL, NULL, NULL, NULL, NULL},
 };

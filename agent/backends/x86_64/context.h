@@ -16,15 +16,16 @@
 #define CONTEXT_SP 7
 #define CONTEXT_PC 16
 
-/* siginfo_t as rt_tgsigqueueinfo sends it (include/uapi/asm-generic/siginfo.h) */
+/* siginfo_t as rt_tgsigqueueinfo and a timer send it (include/uapi/asm-generic/siginfo.h) */
 struct context_siginfo {
     int32_t signal, error, code, padding;
-    int32_t pid;
-    uint32_t uid;
+    int32_t pid;  /* of a timer: its number */
+    uint32_t uid; /* of a timer: how often it has overrun */
     uint64_t value;
 };
 
 #define CONTEXT_SI_QUEUE (-1)
+#define CONTEXT_SI_TIMER (-2)
 
 _Static_assert(offsetof(struct context_siginfo, value) == 24, "kernel layout");
 

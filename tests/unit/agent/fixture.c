@@ -64,7 +64,7 @@ struct fixture *fixture_new(void)
 
 void fixture_capture(struct fixture *fixture)
 {
-    cr_assert(capture_list(&fixture->session, &fixture->threads, &fixture->n_threads) == 0);
+    cr_assert(eq(int, capture_list(&fixture->session, &fixture->threads, &fixture->n_threads), 0));
     capture_threads(&fixture->session, fixture->threads, fixture->n_threads);
 }
 

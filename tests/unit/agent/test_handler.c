@@ -109,7 +109,7 @@ Test(handler, leaves_what_it_does_not_hold)
         {"any value", GENERATION << 2 | SLOT_ARMED, UINT64_MAX, CONTEXT_SI_QUEUE},
         {"sent by kill", GENERATION << 2 | SLOT_ARMED, GENERATION * SLOT_COUNT + 3, 0},
         {"sent by tgkill", GENERATION << 2 | SLOT_ARMED, GENERATION * SLOT_COUNT + 3, -6},
-        {"sent by a timer", GENERATION << 2 | SLOT_ARMED, GENERATION * SLOT_COUNT + 3, -2},
+        {"sent by a message queue", GENERATION << 2 | SLOT_ARMED, GENERATION * SLOT_COUNT + 3, -3},
     };
 
     for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
@@ -214,37 +214,51 @@ static uint64_t code_before(const uint8_t *code, size_t size, size_t page_offset
 
 #define MOV(number) 0xb8, (number)&0xff, (number) >> 8, 0, 0
 #define SYSCALL 0x0f, 0x05
+#define CODE(...) {__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})
 
 static const struct {
     const char *what;
     uint64_t rax;
-    uint8_t code[7];
+    uint8_t code[24];
+    size_t size;
     int64_t number; /* -1: must be left alone */
 } undo_rows[] = {
-    {"poll", (uint64_t)-EINTR, {MOV(7), SYSCALL}, 7},
-    {"epoll_wait", (uint64_t)-EINTR, {MOV(232), SYSCALL}, 232},
-    {"clock_nanosleep", (uint64_t)-EINTR, {MOV(230), SYSCALL}, 230},
-    {"futex", (uint64_t)-EINTR, {MOV(202), SYSCALL}, 202},
-    {"pselect6", (uint64_t)-EINTR, {MOV(270), SYSCALL}, 270},
-    {"futex_waitv", (uint64_t)-EINTR, {MOV(449), SYSCALL}, 449},
-    {"read, xor eax", (uint64_t)-EINTR, {0x90, 0x90, 0x90, 0x31, 0xc0, SYSCALL}, 0},
-    {"another error", (uint64_t)-EAGAIN, {MOV(7), SYSCALL}, -1},
-    {"a result", 4, {MOV(7), SYSCALL}, -1},
-    {"EINTR in 32 bits", (uint32_t)-EINTR, {MOV(7), SYSCALL}, -1},
-    {"no syscall instruction", (uint64_t)-EINTR, {MOV(7), 0x90, 0x90}, -1},
-    {"int 0x80", (uint64_t)-EINTR, {MOV(7), 0xcd, 0x80}, -1},
-    {"number in another register", (uint64_t)-EINTR, {0xb9, 7, 0, 0, 0, SYSCALL}, -1},
-    {"syscall(): number unknown", (uint64_t)-EINTR, {0x4c, 0x8b, 0x4c, 0x24, 0x08, SYSCALL}, -1},
-    {"connect goes on by itself", (uint64_t)-EINTR, {MOV(42), SYSCALL}, -1},
-    {"close has closed", (uint64_t)-EINTR, {MOV(3), SYSCALL}, -1},
-    {"beyond the table", (uint64_t)-EINTR, {MOV(0xfff0), SYSCALL}, -1},
-    {"32-bit number", (uint64_t)-EINTR, {0xb8, 7, 0, 0, 0x40, SYSCALL}, -1},
+    {"poll", (uint64_t)-EINTR, CODE(MOV(7), SYSCALL), 7},
+    {"epoll_wait", (uint64_t)-EINTR, CODE(MOV(232), SYSCALL), 232},
+    {"clock_nanosleep", (uint64_t)-EINTR, CODE(MOV(230), SYSCALL), 230},
+    {"futex", (uint64_t)-EINTR, CODE(MOV(202), SYSCALL), 202},
+    {"pselect6", (uint64_t)-EINTR, CODE(MOV(270), SYSCALL), 270},
+    {"futex_waitv", (uint64_t)-EINTR, CODE(MOV(449), SYSCALL), 449},
+    {"read, xor eax", (uint64_t)-EINTR, CODE(0x90, 0x90, 0x90, 0x31, 0xc0, SYSCALL), 0},
+    {"another error", (uint64_t)-EAGAIN, CODE(MOV(7), SYSCALL), -1},
+    {"a result", 4, CODE(MOV(7), SYSCALL), -1},
+    {"EINTR in 32 bits", (uint32_t)-EINTR, CODE(MOV(7), SYSCALL), -1},
+    {"no syscall instruction", (uint64_t)-EINTR, CODE(MOV(7), 0x90, 0x90), -1},
+    {"int 0x80", (uint64_t)-EINTR, CODE(MOV(7), 0xcd, 0x80), -1},
+    {"number in another register", (uint64_t)-EINTR, CODE(0xb9, 7, 0, 0, 0, SYSCALL), -1},
+    {"syscall(): number unknown", (uint64_t)-EINTR, CODE(0x4c, 0x8b, 0x4c, 0x24, 0x08, SYSCALL), -1},
+    {"connect goes on by itself", (uint64_t)-EINTR, CODE(MOV(42), SYSCALL), -1},
+    {"close has closed", (uint64_t)-EINTR, CODE(MOV(3), SYSCALL), -1},
+    {"beyond the table", (uint64_t)-EINTR, CODE(MOV(0xfff0), SYSCALL), -1},
+    {"32-bit number", (uint64_t)-EINTR, CODE(0xb8, 7, 0, 0, 0x40, SYSCALL), -1},
+    {"recvfrom: one load", (uint64_t)-EINTR, CODE(MOV(45), 0x8b, 0x7c, 0x24, 0x08, SYSCALL), 45},
+    {"one load, 64 bits", (uint64_t)-EINTR, CODE(MOV(45), 0x48, 0x8b, 0x74, 0x24, 0x10, SYSCALL), 45},
+    {"two loads", (uint64_t)-EINTR,
+     CODE(MOV(281), 0x48, 0x8b, 0x54, 0x24, 0x10, 0x4c, 0x8b, 0x44, 0x24, 0x48, SYSCALL), 281},
+    {"two loads, 32 bits", (uint64_t)-EINTR,
+     CODE(MOV(44), 0x8b, 0x54, 0x24, 0x48, 0x8b, 0x7c, 0x24, 0x08, SYSCALL), 44},
+    {"a load of r8", (uint64_t)-EINTR, CODE(MOV(44), 0x44, 0x8b, 0x44, 0x24, 0x08, SYSCALL), 44},
+    {"a load of the number", (uint64_t)-EINTR, CODE(MOV(44), 0x8b, 0x44, 0x24, 0x08, SYSCALL), -1},
+    {"a load by another base", (uint64_t)-EINTR, CODE(MOV(44), 0x8b, 0x7d, 0x08, SYSCALL), -1},
+    {"something else between", (uint64_t)-EINTR, CODE(MOV(44), 0x31, 0xff, SYSCALL), -1},
+    {"three loads", (uint64_t)-EINTR,
+     CODE(MOV(44), 0x8b, 0x7c, 0x24, 8, 0x8b, 0x7c, 0x24, 8, 0x8b, 0x7c, 0x24, 8, 0x90, SYSCALL), -1},
 };
 
 Test(handler, undoes_eintr_only_where_it_is_certain)
 {
     for (size_t i = 0; i < N_ELEMENTS(undo_rows); i++) {
-        uint64_t rip = code_before(undo_rows[i].code, 7, 64);
+        uint64_t rip = code_before(undo_rows[i].code, undo_rows[i].size, 64);
         bool undone = undo_rows[i].number >= 0;
 
         arm(0);
@@ -281,15 +295,20 @@ Test(handler, leaves_an_eintr_alone_when_it_comes_late)
 
 Test(handler, does_not_read_the_page_before_the_code)
 {
-    for (size_t offset = 0; offset < 8; offset++) {
-        uint64_t rip = code_before(undo_rows[0].code, 7, offset);
+    for (size_t i = 0; i < N_ELEMENTS(undo_rows); i++) {
+        for (size_t offset = 0; offset <= undo_rows[i].size; offset++) {
+            uint64_t rip = code_before(undo_rows[i].code, undo_rows[i].size, offset);
+            bool undone = undo_rows[i].number > 0 && offset == undo_rows[i].size;
 
-        mprotect((void *)((rip - offset) - 4096), 4096, PROT_NONE);
-        arm(0);
-        frame.rip = rip;
-        frame.rax = (uint64_t)-EINTR;
-        deliver();
-        cr_expect(eq(u64, frame.rip, offset < 7 ? rip : rip - 2), "offset %zu", offset);
+            mprotect((void *)((rip - offset) - 4096), 4096, PROT_NONE);
+            arm(0);
+            frame.rip = rip;
+            frame.rax = undo_rows[i].rax;
+            deliver();
+            if (undo_rows[i].number != 0)
+                cr_expect(eq(u64, frame.rip, undone ? rip - 2 : rip), "%s, offset %zu", undo_rows[i].what,
+                          offset);
+        }
     }
 }
 

@@ -211,8 +211,15 @@ static unsigned sent;
 
 static bool count_signals(long number, const long args[6], long *ret_result)
 {
-    sent += number == SYS_rt_tgsigqueueinfo;
+    sent += number == SYS_rt_tgsigqueueinfo || number == SYS_timer_settime;
     return false;
+}
+
+/* As a kernel that has no timer of another thread's processor time: then a signal is queued. */
+static bool refuse_timer(long number, long *ret_result)
+{
+    *ret_result = -EINVAL;
+    return number == SYS_timer_create;
 }
 
 /* Cases S32 b and S44 b: said at once, and never signalled. */
@@ -473,6 +480,8 @@ static struct context_siginfo lost;
 
 static bool lose_signals(long number, const long args[6], long *ret_result)
 {
+    if (refuse_timer(number, ret_result))
+        return true;
     if (number != SYS_rt_tgsigqueueinfo)
         return false;
     memcpy(&lost, (void *)args[3], sizeof(lost));
@@ -505,7 +514,7 @@ static bool say_pending(long number, const long args[6], long *ret_result)
     static const char text[] = "SigPnd:\tffffffffffffffff\nSigBlk:\t0\nSigCgt:\t0\n"
                                "voluntary_ctxt_switches:\t1\nnonvoluntary_ctxt_switches:\t1\n";
 
-    sent += number == SYS_rt_tgsigqueueinfo;
+    sent += number == SYS_rt_tgsigqueueinfo || number == SYS_timer_settime;
     if (number == SYS_openat && path_ends(args[1], "/status")) {
         *ret_result = status_fd = syscall(SYS_openat, args[0], args[1], args[2], args[3]);
         return true;
@@ -576,6 +585,8 @@ Test(signal_backend, late_answers_are_ignored)
 
 static bool stick(long number, const long args[6], long *ret_result)
 {
+    if (refuse_timer(number, ret_result))
+        return true;
     if (number != SYS_rt_tgsigqueueinfo)
         return false;
     memcpy(&lost, (void *)args[3], sizeof(lost));
@@ -759,6 +770,8 @@ static unsigned lies, looks;
 
 static bool say_running(long number, const long args[6], long *ret_result)
 {
+    if (refuse_timer(number, ret_result))
+        return true;
     if (number == SYS_openat && path_ends(args[1], "/syscall") &&
         strtol((const char *)args[1], NULL, 10) == told) {
         *ret_result = syscall_fd = (int)syscall(SYS_openat, args[0], args[1], args[2], args[3]);
