@@ -22,9 +22,15 @@
 static bool lives(int task_fd, int32_t tid)
 {
     struct procfs_stat stat_line;
+    int r = process_task_stat(task_fd, tid, &stat_line);
 
-    return process_task_stat(task_fd, tid, &stat_line) == 0 && stat_line.state != 'Z' &&
-           stat_line.state != 'X' && !(stat_line.flags & (PROCFS_FLAG_IO_WORKER | PROCFS_FLAG_KTHREAD));
+    if (r == -ENOENT || r == -ESRCH)
+        return false;
+    if (r < 0)
+        return true; /* it cannot be looked at, for want of descriptors, say: nobody is declared dead for that
+                      */
+    return stat_line.state != 'Z' && stat_line.state != 'X' &&
+           !(stat_line.flags & (PROCFS_FLAG_IO_WORKER | PROCFS_FLAG_KTHREAD));
 }
 
 /* A living thread that is not ours, 0 if there is none. */

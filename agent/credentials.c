@@ -10,6 +10,7 @@
 #include <linux/errno.h>
 #include <stdbool.h>
 
+#include "agent/confine.h"
 #include "agent/process.h"
 #include "agent/report/out.h"
 #include "agent/sys.h"
@@ -32,6 +33,8 @@ struct credentials {
     uint32_t n_groups;
     uint64_t permitted, effective, inheritable;
 };
+
+static struct credentials program, ours; /* as last read */
 
 /* What follows "name:" and blanks at the start of a line, or NULL. */
 static const char *find_line(const char *text, const char *name)
@@ -115,65 +118,9 @@ static bool read_program(int task_fd, const char *own, struct credentials *ret)
     return false;
 }
 
-static bool same(const struct credentials *a, const struct credentials *b)
+/* Reads the program's credentials and ours. 0 or -errno. */
+static int look(void)
 {
-    return a->n_groups == b->n_groups &&
-           !__builtin_memcmp(a->groups, b->groups, a->n_groups * sizeof a->groups[0]) &&
-           !__builtin_memcmp(a->uid, b->uid, sizeof a->uid) &&
-           !__builtin_memcmp(a->gid, b->gid, sizeof a->gid) && a->permitted == b->permitted &&
-           a->effective == b->effective && a->inheritable == b->inheritable;
-}
-
-static int drop_capabilities(const struct credentials *wanted)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
-    long r = sys_capget(&header, data);
-
-    if (r < 0)
-        return (int)r;
-    for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
-        data[i].permitted &= (uint32_t)(wanted->permitted >> 32 * i);
-        data[i].inheritable &= (uint32_t)(wanted->inheritable >> 32 * i);
-        data[i].effective = data[i].permitted & (uint32_t)(wanted->effective >> 32 * i);
-    }
-    return (int)sys_capset(&header, data);
-}
-
-/* Groups first: without root they cannot be changed any more. */
-static int take_on(const struct credentials *wanted, const struct credentials *ours)
-{
-    bool groups_differ =
-        wanted->n_groups != ours->n_groups ||
-        __builtin_memcmp(wanted->groups, ours->groups, wanted->n_groups * sizeof wanted->groups[0]);
-    long r = groups_differ ? sys_setgroups(wanted->n_groups, wanted->groups) : 0;
-
-    if (r == 0)
-        r = sys_setresgid(wanted->gid[REAL], wanted->gid[EFFECTIVE], wanted->gid[SAVED]);
-    if (r == 0)
-        r = sys_setresuid(wanted->uid[REAL], wanted->uid[EFFECTIVE], wanted->uid[SAVED]);
-    if (r == 0)
-        r = drop_capabilities(wanted);
-    return (int)r;
-}
-
-/*
- * A change of credentials takes "dumpable" from the whole process (kernel/cred.c), also
- * if the program had set it.
- */
-static int take_on_quietly(const struct credentials *wanted, const struct credentials *ours)
-{
-    bool dumpable = sys_get_dumpable() == 1;
-    int r = take_on(wanted, ours);
-
-    if (dumpable)
-        sys_set_dumpable(1);
-    return r;
-}
-
-int credentials_follow(void)
-{
-    static struct credentials program, ours;
     char own[16];
     struct out out = {.buffer = own, .size = sizeof own - 1};
     int32_t proc_pid, proc_tid;
@@ -185,10 +132,128 @@ int credentials_follow(void)
         own[out.used] = 0;
         if (!read_program((int)task_fd, own, &program) || !read_credentials((int)task_fd, own, &ours))
             r = -ESRCH;
-        else if (!same(&program, &ours))
-            r = take_on_quietly(&program, &ours);
     }
     if (task_fd >= 0)
         sys_close((int)task_fd);
     return r;
+}
+
+/* Nothing to take on, and nothing to give up. */
+static bool fits(void)
+{
+    return ours.n_groups == program.n_groups &&
+           !__builtin_memcmp(ours.groups, program.groups, ours.n_groups * sizeof ours.groups[0]) &&
+           !__builtin_memcmp(ours.uid, program.uid, sizeof ours.uid) &&
+           !__builtin_memcmp(ours.gid, program.gid, sizeof ours.gid) &&
+           !(ours.permitted & ~program.permitted) && !(ours.effective & ~program.effective) &&
+           !(ours.inheritable & ~program.inheritable);
+}
+
+/* Of what we have, nothing but this. */
+static int keep(uint64_t permitted, uint64_t effective, uint64_t inheritable)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    long r = sys_capget(&header, data);
+
+    if (r < 0)
+        return (int)r;
+    for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+        data[i].permitted &= (uint32_t)(permitted >> 32 * i);
+        data[i].inheritable &= (uint32_t)(inheritable >> 32 * i);
+        data[i].effective = data[i].permitted & (uint32_t)(effective >> 32 * i);
+    }
+    return (int)sys_capset(&header, data);
+}
+
+int credentials_keep(uint64_t permitted, uint64_t effective)
+{
+    return keep(permitted, effective, 0);
+}
+
+uint64_t credentials_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+    return sys_capget(&header, data) < 0 ? 0 : data[0].permitted | (uint64_t)data[1].permitted << 32;
+}
+
+/* Groups first: without root they cannot be changed any more. */
+static int take_on(void)
+{
+    bool groups_differ =
+        program.n_groups != ours.n_groups ||
+        __builtin_memcmp(program.groups, ours.groups, program.n_groups * sizeof program.groups[0]);
+    long r = groups_differ ? sys_setgroups(program.n_groups, program.groups) : 0;
+
+    if (r == 0)
+        r = sys_setresgid(program.gid[REAL], program.gid[EFFECTIVE], program.gid[SAVED]);
+    if (r == 0)
+        r = sys_setresuid(program.uid[REAL], program.uid[EFFECTIVE], program.uid[SAVED]);
+    if (r == 0)
+        r = keep(program.permitted, program.effective, program.inheritable);
+    return (int)r;
+}
+
+/*
+ * A change of credentials takes "dumpable" from the whole process (kernel/cred.c). The program gets it back,
+ * unless it has changed its own meanwhile, which takes it for good.
+ */
+static void restore_dumpable(bool before)
+{
+    uint32_t uid[N_IDS], gid[N_IDS];
+
+    if (!before)
+        return;
+    __builtin_memcpy(uid, program.uid, sizeof uid);
+    __builtin_memcpy(gid, program.gid, sizeof gid);
+    sys_set_dumpable(1);
+    if (look() < 0 || __builtin_memcmp(uid, program.uid, sizeof uid) ||
+        __builtin_memcmp(gid, program.gid, sizeof gid))
+        sys_set_dumpable(0);
+}
+
+static int take_on_quietly(void)
+{
+    bool dumpable = sys_get_dumpable() == 1;
+    int r = take_on();
+
+    restore_dumpable(dumpable);
+    return r;
+}
+
+int credentials_become(uint32_t id)
+{
+    int looked = look();
+    bool dumpable = sys_get_dumpable() == 1;
+    long r = looked < 0 ? looked : sys_keep_capabilities(true);
+
+    if (r < 0)
+        return (int)r;
+    r = sys_setresgid(id, id, id);
+    if (r == 0) {
+        /* Refused in user namespaces that are denied it; group ids there are the owner's. */
+        sys_setgroups(0, NULL);
+        r = sys_setresuid(id, id, id);
+    }
+    restore_dumpable(dumpable);
+    return (int)r;
+}
+
+int credentials_follow(void)
+{
+    int r = look();
+
+    return r < 0 || confine_is_final() || fits() ? r : take_on_quietly();
+}
+
+uint32_t credentials_real_user(void)
+{
+    return program.uid[REAL];
+}
+
+uint32_t credentials_effective_user(void)
+{
+    return program.uid[EFFECTIVE];
 }

@@ -195,27 +195,38 @@ static int open_in(const char *path)
     return fd;
 }
 
-int endpoint_open(const struct config *config)
+bool endpoint_directory(const struct config *config, unsigned n, char ret_path[ENDPOINT_PATH])
 {
-    char fallback[32];
-    struct out out = {.buffer = fallback, .size = sizeof fallback - 1};
-    int fd = -ENOENT;
+    struct out out = {.buffer = ret_path, .size = ENDPOINT_PATH - 1};
+    unsigned set = config->directory[0] != 0;
 
-    if (config->directory[0])
-        fd = open_in(config->directory);
-    if (fd >= 0 || config->directory_explicit)
-        return fd;
-    out_text(&out, "/tmp/probe-");
-    out_unsigned(&out, sys_geteuid());
-    fallback[out.used] = 0;
-    return open_in(fallback);
+    if (n < set) {
+        out_text(&out, config->directory);
+    } else if (n == set && !config->directory_explicit) {
+        out_text(&out, "/tmp/probe-");
+        out_unsigned(&out, sys_geteuid());
+    } else {
+        return false;
+    }
+    ret_path[out.used] = 0;
+    return true;
 }
 
-bool endpoint_peer_allowed(int fd)
+int endpoint_open(const struct config *config)
+{
+    char path[ENDPOINT_PATH];
+    int fd = -ENOENT;
+
+    for (unsigned i = 0; fd < 0 && endpoint_directory(config, i, path); i++)
+        fd = open_in(path);
+    return fd;
+}
+
+bool endpoint_peer_allowed(int fd, uint32_t uid)
 {
     struct ucred peer;
     unsigned size = sizeof peer;
 
     return sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && size == sizeof peer &&
-           (peer.uid == 0 || peer.uid == sys_geteuid());
+           (peer.uid == 0 || peer.uid == uid);
 }

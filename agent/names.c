@@ -213,38 +213,70 @@ static enum module_symbols resolve_module(const struct naming *naming, struct me
                                   : resolve_vdso(naming, memory, module, n);
 }
 
+static bool has_no_names(const struct report_module *module)
+{
+    return module->symbols == SYMBOLS_NOT_LOOKED || module->symbols == SYMBOLS_UNREADABLE;
+}
+
+/* Room for the names of most frames and addresses, after those that are there. */
+static bool begin(struct naming *naming, size_t most)
+{
+    struct snapshot *snapshot = naming->snapshot;
+    struct symbol *symbols = arena_array(naming->arena, most + snapshot->n_symbols, sizeof *symbols);
+
+    naming->wanted = arena_array(naming->arena, most, sizeof *naming->wanted);
+    naming->queries = arena_array(naming->arena, most, sizeof *naming->queries);
+    naming->buffer = arena_alloc(naming->arena, PASS_BUFFER);
+    if (!symbols || !naming->wanted || !naming->queries || !naming->buffer)
+        return false;
+    for (uint32_t i = 0; i < snapshot->n_symbols; i++)
+        symbols[i] = snapshot->symbols[i];
+    snapshot->symbols = symbols;
+    return true;
+}
+
+/* Returns false when time ran out. */
+static bool resolve_modules(const struct naming *naming, struct memory *memory)
+{
+    struct snapshot *snapshot = naming->snapshot;
+
+    for (uint32_t i = 0; i < snapshot->n_modules; i++) {
+        struct report_module *module = &snapshot->modules[i];
+        size_t n = has_no_names(module) ? collect(snapshot, (int32_t)i, naming->wanted) : 0;
+
+        if (n == 0 || (!memory && module->path[0] != '/'))
+            continue;
+        if (sys_monotonic_nanos() >= naming->deadline)
+            return false;
+        module->symbols = resolve_module(naming, memory, module, n);
+        if (module->symbols == SYMBOLS_NOT_LOOKED)
+            return false;
+    }
+    return true;
+}
+
 bool names_resolve(struct snapshot *snapshot, const struct modules *modules, struct memory *memory,
                    struct arena *arena, uint64_t deadline)
 {
-    size_t most = (size_t)snapshot->n_frames + snapshot->n_threads;
     struct naming naming = {
-        .snapshot = snapshot,
-        .arena = arena,
-        .wanted = arena_array(arena, most, sizeof *naming.wanted),
-        .queries = arena_array(arena, most, sizeof *naming.queries),
-        .buffer = arena_alloc(arena, PASS_BUFFER),
-        .root = modules->root,
-        .deadline = deadline,
-    };
+        .snapshot = snapshot, .arena = arena, .root = modules->root, .deadline = deadline};
 
-    snapshot->symbols = arena_array(arena, most, sizeof *snapshot->symbols);
     snapshot->n_symbols = 0;
-    snapshot->addresses = arena_array(arena, snapshot->n_threads, sizeof *snapshot->addresses);
     snapshot->n_addresses = 0;
-    if (!naming.wanted || !naming.queries || !naming.buffer || !snapshot->symbols || !snapshot->addresses)
+    snapshot->addresses = arena_array(arena, snapshot->n_threads, sizeof *snapshot->addresses);
+    if (!snapshot->addresses || !begin(&naming, (size_t)snapshot->n_frames + snapshot->n_threads))
         return false;
     collect_addresses(snapshot, modules, naming.wanted);
-    for (uint32_t i = 0; i < snapshot->n_modules; i++) {
-        size_t n = collect(snapshot, (int32_t)i, naming.wanted);
-
-        if (n == 0)
-            continue;
-        if (sys_monotonic_nanos() >= deadline)
-            return false;
-        snapshot->modules[i].symbols = resolve_module(&naming, memory, &snapshot->modules[i], n);
-        if (snapshot->modules[i].symbols == SYMBOLS_NOT_LOOKED)
-            return false;
-    }
+    if (!resolve_modules(&naming, memory))
+        return false;
     snapshot->frames_resolved = true;
     return true;
+}
+
+void names_fill(struct snapshot *snapshot, int root, struct arena *arena, uint64_t deadline)
+{
+    struct naming naming = {.snapshot = snapshot, .arena = arena, .root = root, .deadline = deadline};
+
+    if (begin(&naming, (size_t)snapshot->n_frames + snapshot->n_addresses))
+        resolve_modules(&naming, NULL);
 }

@@ -19,4 +19,12 @@
 bool names_resolve(struct snapshot *snapshot, const struct modules *modules, struct memory *memory,
                    struct arena *arena, uint64_t deadline);
 
+/*
+ * names_fill() - names for what another reader could not name, with the rights and the deadline of this one
+ * Only of modules whose files were not readable or not looked at. New symbols are added to those that are
+ * there; snapshot->symbols is then an array in @arena, as are their names. @root: where module paths begin.
+ * Zone: client.
+ */
+void names_fill(struct snapshot *snapshot, int root, struct arena *arena, uint64_t deadline);
+
 #endif

@@ -30,6 +30,18 @@ int process_proc_ids(int32_t *ret_pid, int32_t *ret_tid);
 /* The file's content, cut to size - 1 bytes and NUL-terminated. Length or -errno. */
 long process_read_file(int directory, const char *path, char *to, size_t size);
 
+/* How many system call filters the calling thread has; 0: none, or nobody counts them (before Linux 5.9). One
+ * caller at a time. */
+uint64_t process_own_filters(void);
+
+/*
+ * process_filter_may_kill() - is there a system call filter that may end the process for a call it does not
+ * list? No filter can be asked. Container runtimes lay one, in a pid namespace of their own, and theirs
+ * answers with an error; whoever lists the calls of one service (systemd's SystemCallFilter) often kills. In
+ * doubt: true. One caller at a time. Zone: load time, probe thread.
+ */
+bool process_filter_may_kill(void);
+
 /* A thread's line in stat; task_fd is /proc/<pid>/task. 0 or -errno, -EINVAL for a line that is none. */
 int process_task_stat(int task_fd, int32_t tid, struct procfs_stat *ret);
 

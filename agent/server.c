@@ -45,6 +45,9 @@
 /* Two reports: the next one can be taken while a slow client still reads the last. */
 #define MAX_REPORTS 2
 
+/* A capture holds this many files open at a time (tried with the least limit that gives a whole dump). */
+#define CAPTURE_DESCRIPTORS 6
+
 enum client_state {
     CLIENT_FREE,
     CLIENT_READING, /* its request line is not whole */
@@ -156,12 +159,17 @@ static void take_request(struct server *server, struct client *client)
         server->watched = ALIVE_NOBODY;
         return;
     }
+    if (sys_open_files_limit() < (uint64_t)client->fd + CAPTURE_DESCRIPTORS) {
+        refuse(server, client, "descriptors",
+               "the program may open too few files (RLIMIT_NOFILE) for the agent to look at it");
+        return;
+    }
     if (credentials_follow() < 0) {
         refuse(server, client, "credentials",
                "the program changed its user or groups, and the agent's thread cannot follow");
         return;
     }
-    if (!endpoint_peer_allowed(client->fd)) {
+    if (!endpoint_peer_allowed(client->fd, credentials_effective_user())) {
         drop_client(server, client);
         return;
     }
@@ -367,6 +375,7 @@ static void add_to_set(struct poll_set *set, struct client *client, int fd, shor
 static long wait_for_work(struct server *server, struct poll_set *set)
 {
     uint64_t now = sys_monotonic_nanos();
+    long r;
 
     set->n = 0;
     if (server->watched >= 0)
@@ -382,7 +391,13 @@ static long wait_for_work(struct server *server, struct poll_set *set)
     /* Last: a new client may get the place of a silent one, which has been served by then. */
     if (!is_resting(server, now) && find_place(server))
         add_to_set(set, NULL, server->listener, POLLIN);
-    return sys_poll(set->fds, set->n, time_to_wait(server, now));
+    r = sys_poll(set->fds, set->n, time_to_wait(server, now));
+    if (r != -EINVAL)
+        return r;
+    /* The program may open fewer files than we have to look at, perhaps none: nobody can be served so. */
+    rest(server);
+    set->n = 0;
+    return sys_poll(NULL, 0, (int64_t)server->rest);
 }
 
 static void serve_client(struct server *server, struct client *client, short events)

@@ -7,6 +7,8 @@
 
 #include <fcntl.h>
 
+#include "agent/confine.h"
+#include "agent/credentials.h"
 #include "agent/process.h"
 #include "agent/procfs.h"
 #include "agent/sys.h"
@@ -54,7 +56,7 @@ void subject_open_own(struct subject *ret)
         .pid = sys_getpid(),
         .tid = sys_gettid(),
         .agent_code = (uintptr_t)subject_open_own,
-        .uid = sys_getuid(),
+        .uid = credentials_real_user(),
         /* A filter may kill for a call that its author did not think of; every program reads files. */
         .file_first = sys_get_seccomp() != 0,
         .running = &backend_signal,
@@ -72,7 +74,7 @@ void subject_open_own(struct subject *ret)
             ret,
             "/proc shows the registers of the emulator that runs the program (qemu-user), not the program's: "
             "sleeping threads have no stack");
-    if (sys_get_dumpable() != 1 && sys_geteuid() != 0)
+    if (sys_get_dumpable() != 1 && sys_geteuid() != 0 && !confine_is_final())
         limit(ret, "the program is not dumpable (it gave up its user, or asked for that): the kernel hides "
                    "the registers of sleeping threads even from the program itself");
     if (ret->foreign_proc)

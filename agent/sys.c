@@ -218,13 +218,23 @@ long sys_process_vm_readv(int pid, const struct iovec *local, unsigned n_local, 
     return call(__NR_process_vm_readv, pid, P(local), n_local, P(remote), n_remote, 0);
 }
 
-uint64_t sys_address_space_limit(void)
+static uint64_t soft_limit(unsigned resource)
 {
     struct {
         uint64_t soft, hard; /* struct rlimit64, linux/resource.h */
     } limit;
 
-    return call(__NR_prlimit64, 0, RLIMIT_AS, 0, P(&limit), 0, 0) == 0 ? limit.soft : UINT64_MAX;
+    return call(__NR_prlimit64, 0, resource, 0, P(&limit), 0, 0) == 0 ? limit.soft : UINT64_MAX;
+}
+
+uint64_t sys_address_space_limit(void)
+{
+    return soft_limit(RLIMIT_AS);
+}
+
+uint64_t sys_open_files_limit(void)
+{
+    return soft_limit(RLIMIT_NOFILE);
 }
 
 long sys_setgroups(size_t n, const uint32_t *groups)
@@ -260,6 +270,41 @@ long sys_get_dumpable(void)
 long sys_get_seccomp(void)
 {
     return call(__NR_prctl, PR_GET_SECCOMP, 0, 0, 0, 0, 0);
+}
+
+long sys_set_no_new_privileges(void)
+{
+    return call(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0);
+}
+
+long sys_keep_capabilities(bool keep)
+{
+    return call(__NR_prctl, PR_SET_KEEPCAPS, keep, 0, 0, 0, 0);
+}
+
+long sys_landlock_version(void)
+{
+    return call(__NR_landlock_create_ruleset, 0, 0, 1 /* LANDLOCK_CREATE_RULESET_VERSION */, 0, 0, 0);
+}
+
+long sys_landlock_create_ruleset(const struct sys_landlock_ruleset *rights, size_t size)
+{
+    return call(__NR_landlock_create_ruleset, P(rights), (long)size, 0, 0, 0, 0);
+}
+
+long sys_landlock_add_path(int ruleset, int fd, uint64_t fs)
+{
+    struct __attribute__((packed)) { /* struct landlock_path_beneath_attr */
+        uint64_t allowed;
+        int32_t parent;
+    } rule = {fs, fd};
+
+    return call(__NR_landlock_add_rule, ruleset, 1 /* LANDLOCK_RULE_PATH_BENEATH */, P(&rule), 0, 0, 0);
+}
+
+long sys_landlock_restrict_self(int ruleset, unsigned flags)
+{
+    return call(__NR_landlock_restrict_self, ruleset, flags, 0, 0, 0, 0);
 }
 
 long sys_set_dumpable(unsigned long dumpable)

@@ -73,8 +73,9 @@ long sys_mincore(void *address, size_t size, uint8_t *ret_resident);
 long sys_process_vm_readv(int pid, const struct iovec *local, unsigned n_local, const struct iovec *remote,
                           unsigned n_remote);
 
-/* RLIMIT_AS of the process in bytes; UINT64_MAX: no limit, or not known */
-uint64_t sys_address_space_limit(void);
+/* The process's soft limits; UINT64_MAX: none, or not known */
+uint64_t sys_address_space_limit(void); /* bytes */
+uint64_t sys_open_files_limit(void);
 
 /* Credentials of the calling thread only: the kernel knows no others. The structures are
  * linux/capability.h's. */
@@ -84,8 +85,19 @@ long sys_setresgid(uint32_t real, uint32_t effective, uint32_t saved);
 long sys_capget(void *header, void *data);
 long sys_capset(void *header, const void *data);
 long sys_get_dumpable(void);
-long sys_get_seccomp(void); /* 0: no filter, as far as a filter lets us know */
+long sys_set_no_new_privileges(void);
+long sys_keep_capabilities(bool keep); /* when the user ids change */
+long sys_get_seccomp(void);            /* 0: no filter, as far as a filter lets us know */
 long sys_set_dumpable(unsigned long dumpable);
+
+/* Landlock, of the calling thread only */
+struct sys_landlock_ruleset { /* struct landlock_ruleset_attr: what is refused unless a rule allows it */
+    uint64_t fs, net, scoped;
+};
+long sys_landlock_version(void);
+long sys_landlock_create_ruleset(const struct sys_landlock_ruleset *rights, size_t size);
+long sys_landlock_add_path(int ruleset, int fd, uint64_t fs); /* and, if a directory, everything below */
+long sys_landlock_restrict_self(int ruleset, unsigned flags);
 
 /* Identity, time */
 int32_t sys_getpid(void);

@@ -12,12 +12,13 @@
 #include <linux/sched.h>
 
 #include "agent/alive.h"
+#include "agent/confine.h"
 #include "agent/endpoint.h"
 #include "agent/process.h"
-#include "agent/procfs.h"
 #include "agent/report/out.h"
 #include "agent/server.h"
 #include "agent/sys.h"
+#include "agent/text.h"
 #include "agent/nolibc.h"
 
 /* Deepest use seen is below 24 KiB (the stack-usage check of the build holds every frame under 4 KiB). */
@@ -27,12 +28,12 @@
     ((size_t)64) /* unused bytes above the first frame: valgrind warns of a stack pointer at an unmapped \
                     byte */
 
-/* A program that lives shorter than this never makes a socket. */
+/*
+ * A program that lives shorter than the second never makes a socket; one that lives shorter than the first
+ * has no time to give up anything.
+ */
+#define CONFINE_NANOS UINT64_C(2000000)
 #define SETTLE_NANOS UINT64_C(100000000)
-
-/* Of /proc/<pid>/task/<tid>/status: a process in hundreds of groups has a longer one, and its filters stay
- * uncounted. */
-#define STATUS_SIZE 8192
 
 #define SIG_SETMASK 2 /* asm-generic/signal-defs.h; the libc header would bring libc's sigset_t */
 
@@ -51,6 +52,33 @@ static struct {
     bool table_shared; /* born with the program's descriptor table */
 } birth;
 
+/* Of the copy of the program's table. Closing leaves the list, so it is read from its start each time. */
+static void close_listed(int directory)
+{
+    _Alignas(struct sys_dirent) char buffer[1024];
+    bool closed = true;
+    long n;
+
+    while (closed && sys_rewind(directory) >= 0 && (n = sys_getdents(directory, buffer, sizeof buffer)) > 0) {
+        closed = false;
+        for (long at = 0; at < n;) {
+            const struct sys_dirent *entry = (const void *)(buffer + at);
+            const char *cursor = entry->name;
+            uint64_t fd;
+
+            if (text_take_decimal(&cursor, &fd) && fd != (uint64_t)directory)
+                closed |= sys_close((int)fd) == 0;
+            at += entry->length;
+        }
+    }
+}
+
+static void close_counting(void)
+{
+    for (unsigned fd = 0, missing = 0; missing < 1024; fd++)
+        missing = sys_close((int)fd) == -EBADF ? missing + 1 : 0;
+}
+
 /*
  * The thread's descriptors are its own from its first instruction on: nothing the program does to its
  * numbers meets ours, ours never hold its pipes open, and POSIX locks survive (they belong to the
@@ -58,14 +86,17 @@ static struct {
  */
 static bool make_private_table(void)
 {
+    long directory;
+
     if (birth.table_shared)
         return sys_close_range(0, ~0u, CLOSE_RANGE_UNSHARE) == 0;
-    /*
-     * Born with a copy of the table, on kernels before 5.9 or where a sandbox hides
-     * close_range: empty the copy.
-     */
-    for (unsigned fd = 0, missing = 0; missing < 1024; fd++)
-        missing = sys_close((int)fd) == -EBADF ? missing + 1 : 0;
+    directory = sys_openat(AT_FDCWD, "/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (directory >= 0) {
+        close_listed((int)directory);
+        sys_close((int)directory);
+    } else {
+        close_counting();
+    }
     return true;
 }
 
@@ -76,18 +107,16 @@ static bool make_private_table(void)
  */
 static void set_name(void)
 {
-    static char text[STATUS_SIZE]; /* not for our small stack; there is one probe thread in a process */
-    struct procfs_status status;
     char name[16];
     struct out out = {.buffer = name, .size = sizeof name - 1};
-    long n = 0;
+    uint64_t filters;
 
     out_text(&out, "libprobe");
     if (sys_get_seccomp() != 0) {
-        n = process_read_file(AT_FDCWD, "/proc/thread-self/status", text, sizeof text);
+        filters = process_own_filters();
         out_char(&out, ':');
-        if (n > 0 && procfs_parse_status(text, (size_t)n, &status) && status.seccomp_filters > 0)
-            out_unsigned(&out, status.seccomp_filters);
+        if (filters > 0)
+            out_unsigned(&out, filters);
         else
             out_char(&out, '?'); /* before Linux 5.9 nobody counts them */
     }
@@ -101,8 +130,11 @@ static void probe_thread(void *unused)
 
     set_name();
     if (make_private_table()) {
-        sys_sleep(SETTLE_NANOS);
+        sys_sleep(CONFINE_NANOS);
+        confine_begin(birth.config);
+        sys_sleep(SETTLE_NANOS - CONFINE_NANOS);
         listener = endpoint_open(birth.config);
+        confine_end();
     }
     if (listener >= 0)
         server_run(listener, birth.config);
@@ -132,8 +164,11 @@ int thread_start(const struct config *config)
     if (!birth.stack && (r = map_stack()) < 0)
         return (int)r;
 
-    /* No such descriptor exists, so this asks only whether the call does. */
-    can_unshare = sys_close_range(~0u, ~0u, 0) == 0;
+    /*
+     * A filter may kill for a call as young as close_range (5.9). No such descriptor exists, so this asks
+     * only whether the call does. Without it the thread is born with a copy of the table, and empties that.
+     */
+    can_unshare = !process_filter_may_kill() && sys_close_range(~0u, ~0u, 0) == 0;
     if (can_unshare)
         flags |= CLONE_FILES;
     if (config->under_valgrind)

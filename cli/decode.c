@@ -80,6 +80,20 @@ const char *decoder_keep_text(struct decoder *decoder, const char *text)
     return copy ? memcpy(copy, text, size) : "";
 }
 
+void decoder_set_symbols(struct decoder *decoder, const struct symbol *symbols, uint32_t n)
+{
+    struct symbol *copy = malloc((n + 1) * sizeof(*copy));
+
+    if (copy == NULL)
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        copy[i] = (struct symbol){.name = decoder_keep_text(decoder, symbols[i].name)};
+    free(decoder->snapshot.symbols);
+    decoder->snapshot.symbols = copy;
+    decoder->snapshot.n_symbols = n;
+    decoder->room_symbols = n + 1;
+}
+
 /* Room for one more element, doubling. */
 static bool grow(void **array, uint32_t n, uint32_t *room, size_t size)
 {

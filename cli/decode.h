@@ -53,6 +53,10 @@ struct snapshot *decoder_finish(struct decoder *decoder);
 /* A sentence more in process.why; the text is copied. */
 void decoder_add_why(struct decoder *decoder, const char *text);
 
+/* All symbols anew, those that came in the stream included; array and names are copied. Without memory: as
+ * before. */
+void decoder_set_symbols(struct decoder *decoder, const struct symbol *symbols, uint32_t n);
+
 /* Memory and text that live as long as the decoder. NULL, or "" for text: out of memory. */
 void *decoder_keep(struct decoder *decoder, size_t size);
 const char *decoder_keep_text(struct decoder *decoder, const char *text);

@@ -14,6 +14,7 @@
 #include "cli/endpoint.h"
 #include "cli/exit.h"
 #include "cli/external.h"
+#include "cli/fill.h"
 #include "cli/options.h"
 #include "cli/outside.h"
 #include "cli/print.h"
@@ -140,6 +141,7 @@ static enum exit_code print_answer(struct dump *dump, const struct process_facts
                             decoder_ended(decoder) ? "the agent answered, and could capture no thread"
                                                    : "the agent's answer ended before any thread came");
     }
+    fill_names(decoder, snapshot, facts->pid);
     snapshot->process.pid = facts->pid;
     snapshot->process.ns_pid = facts->ns_pid;
     snapshot->process.ppid = facts->ppid;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The capture from outside; see external.h.
- * Zone: client. The only file here that knows the agent's own headers.
+ * Zone: client. With fill.c the only file here that knows the agent's own headers.
  */
 #include <elf.h>
 #include <errno.h>

@@ -29,7 +29,7 @@
  * Counted in our own looks as well: where the whole container is throttled, time passes for us that they did
  * not have.
  */
-#define SILENCE_NANOS UINT64_C(100000000)
+#define SILENCE_NANOS UINT64_C(200000000)
 #define SILENCE_LOOKS 50
 #define LONGEST_NAP UINT64_C(1000000)
 #define PAGE ((uint64_t)4096)

@@ -2,16 +2,20 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Whole processes: threads that come and go, forks, exits, descriptors, limits."""
 
+import errno
 import os
+import re
+import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from probetest import (DOCKER, FULL, Failed, Skip, check, descriptors, equal, expect_chain, main, needs, probe_threads,  # noqa: E402
-                       program_threads, read_text, start_ticks, task_status, test, wait_until)
+from probetest import (DOCKER, FULL, Failed, Skip, check, descriptors, equal, expect_chain, has_landlock, main, needs,  # noqa: E402
+                       probe_threads, program_threads, read_text, start_ticks, task_status, test, wait_until)
 
 
 @test("64 threads that create and join threads: every dump is consistent, nobody stops", "S62 S17", timeout=180)
@@ -188,6 +192,24 @@ limited("RLIMIT_NOFILE 6", ["-l", "nofile=6"])
 limited("RLIMIT_SIGPENDING 0", ["-l", "sigpending=0"])
 
 
+@test("a program that may open no more files for a while: the agent says so, and answers as soon as it can", "S86",
+      docker=False)
+def no_descriptors(t):
+    target = t.spawn("threads", n=2, depth=1)
+    t.expect_all_chains(target, t.dump(target))
+    _, hard = resource.prlimit(target.pid, resource.RLIMIT_NOFILE)
+    for limit in range(10):
+        resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (limit, hard))
+        result = t.ctl("dump", "-f", "json", target.pid)
+        if result.returncode != 0:
+            check("the agent has not answered" in result.stderr or "RLIMIT_NOFILE" in result.stderr,
+                  f"with {limit} descriptors: {result.stderr}")
+    equal(result.returncode, 0, f"exit status with {limit} descriptors")
+    resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (hard, hard))
+    t.expect_all_chains(target, t.dump(target))
+    target.release()
+
+
 @test("stopped, continued, traced and let go: the agent still answers", "S12", docker=False)
 def interrupted_agent(t):
     needs("strace")
@@ -242,22 +264,74 @@ def without_agent(t):
     target.release()
 
 
-@test("a program that gave up root: the agent's thread has given it up too, before it serves anybody", "S39 S54",
+@test("a program that gave up root: the agent's thread is nobody, and sees the program all the same", "S39 S54",
       docker=False)
 def drop_root(t):
     os.chmod(t.dir, 0o711)
+    if not has_landlock():
+        raise Skip("needs Landlock (Linux 5.13)")
     target = t.spawn("drop_root", times=100)
-    # Not dumpable any more: the kernel hides the registers, and the dump says so (exit 2: nothing captured).
-    dump = t.dump(target, status=(0, 1, 2))
-    for thread in dump.threads.values():
-        check(thread["capture"] != "none" or thread["reason"] == "syscall_unreadable", f"reason {thread.get('reason')}")
-        check(thread["state"] == "sleeping", f"state {thread['state']}")
-    check("not dumpable" in " ".join(dump.process["why"]), f"why: {dump.process['why']}")
+    t.await_socket(target.pid)
+    # Not dumpable any more: the kernel hides the registers from the program itself.
+    dump = t.dump(target)
+    equal(dump.process["why"], [], "why")
+    equal(dump.process["uid"], int(task_status(target.pid, target.pid, "Uid").split()[0]), "the program's user")
     (tid,) = probe_threads(target.pid)
-    for field in ("Uid", "Gid", "CapPrm", "CapEff", "Groups"):
-        equal(task_status(target.pid, tid, field), task_status(target.pid, target.pid, field),
-              f"{field} of the agent's thread, against the program's")
+    for field in ("Uid", "Gid"):
+        check(not {"0", "65534"} & set(task_status(target.pid, tid, field).split()),
+              f"{field} of the agent's thread: {task_status(target.pid, tid, field)}")
+    check(re.search(r"^Groups:\s*$", read_text(f"/proc/{target.pid}/task/{tid}/status"), re.MULTILINE), "groups")
+    equal(int(task_status(target.pid, tid, "CapPrm"), 16) & ~0x6, 0, "capabilities of the agent's thread but for reading")
     target.release()
+
+
+@test("an attacker in a program that gave up root gets nothing back through the agent's thread", "S39", docker=False)
+def taken_over(t):
+    if not has_landlock():
+        raise Skip("needs Landlock (Linux 5.13)")
+    os.chmod(t.dir, 0o711)
+    secrets = os.path.join(t.dir, "secrets")
+    os.mkdir(secrets, 0o755)
+    secret, path = os.path.join(secrets, "secret"), os.path.join(secrets, "root.sock")
+    with open(os.open(secret, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+        file.write("secret")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        os.chmod(path, 0o600)
+        server.listen()
+        target = t.spawn("taken_over", secrets=secrets)
+        t.await_socket(target.pid)
+        equal(target.step(), "ready", "the scenario's answer")
+        t.ctl("dump", "--timeout", "1s", target.pid)
+        results = dict(item.rsplit(": ", 1) for item in target.step().split("; "))
+    equal(len(results), 23, f"attempts: {results}")
+    equal({what: result for what, result in results.items() if int(result) not in (-errno.EPERM, -errno.EACCES)}, {},
+          "what the attacker could do, with results")
+    equal(read_text(secret), "secret", "the secret")
+    target.release()
+
+
+@test("root's program loads a library later, where the agent's thread may not read: probectl finds the names",
+      docker=False)
+def names_filled(t):
+    if os.geteuid() != 0 or not has_landlock():
+        raise Skip("needs root and Landlock (Linux 5.13): else the agent reads the file itself")
+    needs("gcc", "/usr/bin/python3")
+    source, library = os.path.join(t._work, "late.c"), os.path.join(t._work, "late.so")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write("#include <unistd.h>\nint waits_in_library(void) { int r = pause(); return r + 1; }\n")
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-Wl,--build-id", "-o", library, source], check=True)
+    program = f"import ctypes; print('up', flush=True); input(); ctypes.CDLL({library!r}).waits_in_library()"
+    target = t.program(["/usr/bin/python3", "-c", program])
+    equal(target.line(), "up", "the program's answer")
+    t.await_socket(target.pid)
+    target.send()
+    wait_until(lambda: read_text(f"/proc/{target.pid}/syscall").startswith("34 "), "the program in pause()")
+    check("waits_in_library" not in [symbol["name"] for symbol in t.raw(target).of("symbol")], "the agent read the file")
+    dump = t.dump(target, status=(0, 1))
+    frames = dump.frames(target.pid)
+    check("waits_in_library" in [frame.get("function") for frame in frames], f"frames: {frames}")
+    target.kill()
 
 
 @test("a program that root started as another user serves root and that user", "S54", docker=False)

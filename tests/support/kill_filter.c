@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What a service meets whose author listed the calls it makes: one more kills the whole process. systemd's
- * SystemCallFilter=@system-service (252) is the model: mincore, ptrace and the like are not on its list, and
- * it kills unless told otherwise. The calls that read another process are on its list, but on few others.
+ * SystemCallFilter=@system-service (252) is the model: mincore, ptrace, Landlock and the like are not on its
+ * list, and it kills unless told otherwise; older lists lack close_range. The calls that read another process
+ * are on its list, but on few others.
  *
  * Linux x86-64.
  */
@@ -17,9 +18,21 @@
 int kill_filter_apply(void)
 {
     static const unsigned killers[] = {
-        SYS_mincore, SYS_ptrace,      SYS_process_vm_readv, SYS_process_vm_writev,
-        SYS_kcmp,    SYS_pidfd_getfd, SYS_perf_event_open,  SYS_bpf,
-        SYS_unshare, SYS_setns,       SYS_userfaultfd,
+        SYS_mincore,
+        SYS_ptrace,
+        SYS_process_vm_readv,
+        SYS_process_vm_writev,
+        SYS_kcmp,
+        SYS_pidfd_getfd,
+        SYS_perf_event_open,
+        SYS_bpf,
+        SYS_unshare,
+        SYS_setns,
+        SYS_userfaultfd,
+        SYS_close_range,
+        SYS_landlock_create_ruleset,
+        SYS_landlock_add_rule,
+        SYS_landlock_restrict_self,
     };
     struct sock_filter program[2 * sizeof(killers) / sizeof(killers[0]) + 2];
     struct sock_fprog filter = {.filter = program};

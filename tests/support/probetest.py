@@ -12,6 +12,7 @@ Environment, set by Meson (tests/integration/meson.build):
 """
 
 import contextlib
+import ctypes
 import glob
 import json
 import os
@@ -126,6 +127,11 @@ def probe_threads(pid):
             if re.fullmatch(r"libprobe(:\S+)?\n", read_text(f"/proc/{pid}/task/{tid}/comm")):
                 result.append(int(tid))
     return result
+
+
+def has_landlock():
+    """Can a thread be kept from files (Linux 5.13, and not switched off)?"""
+    return ctypes.CDLL(None).syscall(444, None, 0, 1) >= 1  # landlock_create_ruleset: its version
 
 
 def program_threads(pid):
@@ -529,6 +535,8 @@ class Context:
         yield
         check(program.alive(), f"{program.name} died: status {program.process.returncode}: {program.errors()}")
         after = look()
+        for tid in probe_threads(program.pid):
+            before[1].pop(tid, None)  # it had no name yet
         equal(after[0], before[0], "descriptors of the program")
         equal(after[1], before[1], "signal masks and ignored signals by thread")
         equal(after[2], before[2], "parent of the program")

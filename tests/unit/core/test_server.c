@@ -34,6 +34,7 @@ static struct {
     size_t answered;
     uint64_t closed; /* when the client was dropped */
     bool proc_hidden;
+    nfds_t limit; /* RLIMIT_NOFILE - 1, which poll heeds */
 } world;
 
 static long play_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeout)
@@ -42,6 +43,8 @@ static long play_poll(struct pollfd *fds, nfds_t n, const struct timespec *timeo
     long ready = 0;
 
     if (world.polls > world.last_poll)
+        return -EFAULT;
+    if (world.limit && n >= world.limit)
         return -EINVAL;
     world.timeout[poll % 32] = timeout ? timeout->tv_sec * SECOND + timeout->tv_nsec : -1;
     for (nfds_t i = 0; i < n; i++) {
@@ -180,6 +183,18 @@ Test(server, a_client_that_takes_a_byte_now_and_then_is_dropped_after_a_minute)
     cr_expect(lt(u64, world.answered, 20));
     cr_expect(ge(u64, world.closed, 160l * SECOND));
     cr_expect(le(u64, world.closed, 180l * SECOND));
+}
+
+/* A program may lower the limit to nothing, as sandboxes do, and raise it again. */
+Test(server, without_a_descriptor_to_look_at_it_waits_for_better_times)
+{
+    world.limit = 1;
+    world.accepted = -EMFILE;
+    run(9);
+    cr_expect(eq(int, world.polls, 10), "it goes on until the end of the play");
+    cr_expect(not(world.listened[0] || world.listened[1]));
+    cr_expect(eq(i64, world.timeout[1], SECOND));
+    cr_expect(eq(i64, world.timeout[3], 2l * SECOND));
 }
 
 /* Then ours may be more than the program's. */
