@@ -6,6 +6,7 @@
 #include "unwind/callproof.h"
 
 #include "unwind/arch.h"
+#include "unwind/cfi.h"
 #include "unwind/code.h"
 #include "unwind/ehframe.h"
 
@@ -110,6 +111,15 @@ static void follow_jump(struct search *s, const struct eh_fde *fde, const struct
     }
 }
 
+/* A return with more on the stack than the return address goes where the function wants: retpolines. */
+static bool is_plain_return(const struct search *s, const struct eh_fde *fde, uint64_t address)
+{
+    struct cfi_row row;
+
+    return cfi_row_at(s->space, fde, address, &row) == UW_OK && row.cfa_kind == CFI_CFA_REGISTER &&
+           row.cfa_register == s->space->arch->stack_pointer && row.cfa_value == 8;
+}
+
 static void follow_function(struct search *s, uint64_t address, unsigned jumps)
 {
     const struct uw_module *module = s->space->find_module(s->space->context, address);
@@ -127,6 +137,8 @@ static void follow_function(struct search *s, uint64_t address, unsigned jumps)
             s->open = true;
             return;
         }
+        if (insn.kind == INSN_RETURN && !is_plain_return(s, &fde, at))
+            s->open = true;
         follow_jump(s, &fde, &insn, jumps);
     }
 }

@@ -14,11 +14,15 @@
 
 #define N_FLOWS 64           /* remembered results, a power of two */
 #define N_PROOFS 512         /* likewise */
-#define MAX_PLACES 16384     /* 256 KiB of stack, as much as is copied */
+#define MAX_PLACES 32768     /* 256 KiB of stack, as much as is copied */
 #define MAX_STEPS 20000      /* of one search */
 #define SEARCH_STEPS 2000000 /* of all searches of a dump */
 #define MAX_CHAIN 1024
-#define FRAME_ALIGNMENT 16 /* psABI 3.2.2: of the CFA */
+/*
+ * Of the CFA. psABI 3.2.2 wants 16, but code that is built for less (-mpreferred-stack-boundary=3) works: a
+ * true place must not be passed over.
+ */
+#define FRAME_ALIGNMENT 8
 
 struct uw_recovery {
     struct {
@@ -112,7 +116,7 @@ static enum call_proof prove_link(struct attempt *a, uint64_t frame_pointer, str
     return proof_of(a, caller.regs.pc, &a->fde);
 }
 
-/* The outermost frame says by its unwind table that it has no caller; a zero on the stack says nothing. */
+/* The outermost frame says by its unwind table that it has no caller; a zero on the stack proves nothing. */
 static bool is_outermost(const struct uw_space *space, const struct uw_cursor *cursor)
 {
     struct eh_fde fde;
@@ -215,6 +219,8 @@ static enum call_proof prove_chain(struct attempt *a, enum call_proof first, str
             return CALL_IMPOSSIBLE;
         if (caller->signal_frame)
             continue;
+        if (caller->regs.pc == 0)
+            return CALL_POSSIBLE; /* the base of a coroutine, perhaps */
         if (!find_fde(a->space, &before, &callee))
             return CALL_POSSIBLE;
         if (proof_of(a, caller->regs.pc, &callee) == CALL_IMPOSSIBLE)
@@ -265,9 +271,8 @@ static bool by_alignment(struct attempt *a, const struct flow *flow, uint64_t sp
 {
     uint64_t first = sp + (uint64_t)(int64_t)flow->distance;
 
-    for (uint64_t pad = 0; pad < flow->alignment; pad += 8)
-        if ((first + pad + (uint64_t)(int64_t)flow->frame) % FRAME_ALIGNMENT == 0)
-            try(a, first + pad);
+    for (uint64_t pad = 0; pad < flow->alignment; pad += FRAME_ALIGNMENT)
+        try(a, first + pad);
     return is_settled(a);
 }
 

@@ -37,6 +37,7 @@ enum {
     F_OTHER,   /* no calls, no jumps */
     F_TAIL,    /* jumps to F_PLAIN */
     F_POINTER, /* jumps where a register says */
+    F_THUNK,   /* the same by a return, as retpolines do */
     F_STUB,    /* PLT stub of F_PLAIN, bound */
     F_UNBOUND, /* PLT stub that is not bound yet */
     F_N
@@ -47,6 +48,7 @@ static struct world {
     struct emit tables, code;
     uint64_t stack[WORDS];
     uint64_t after[F_N]; /* return address of the (last) call in a function */
+    uint64_t last[F_N];  /* its return instruction, if it has a frame */
     uint64_t main_after[F_N];
     struct uw_recovery *recovery;
     struct flow_memory flow;
@@ -80,7 +82,12 @@ static void call(unsigned from, unsigned to)
 }
 
 #define PROLOGUE() EMIT(&w.code, 0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x10)
-#define EPILOGUE() EMIT(&w.code, 0xc9, 0xc3)
+
+static void epilogue(unsigned n)
+{
+    EMIT(&w.code, 0xc9, 0xc3); /* leave; ret */
+    w.last[n] = here() - 1;
+}
 
 static void emit_start_code(void)
 {
@@ -101,7 +108,7 @@ static void emit_start_code(void)
     PROLOGUE();
     for (unsigned to = F_PLAIN; to < F_N; to++)
         call(F_MAIN, to);
-    EPILOGUE();
+    epilogue(F_MAIN);
 }
 
 static void emit_frames(void)
@@ -109,31 +116,31 @@ static void emit_frames(void)
     begin(F_PLAIN);
     PROLOGUE();
     call(F_PLAIN, F_OTHER);
-    EPILOGUE();
+    epilogue(F_PLAIN);
     begin(F_PUSHED);
     PROLOGUE();
     EMIT(&w.code, 0x6a, 1, 0x6a, 2); /* push $1; push $2 */
     call(F_PUSHED, F_OTHER);
-    EPILOGUE();
+    epilogue(F_PUSHED);
     begin(F_UNEVEN);
     PROLOGUE();
     EMIT(&w.code, 0x85, 0xc0, 0x74, 0x02, 0x6a, 1); /* test; je +2; push $1 */
     call(F_UNEVEN, F_OTHER);
-    EPILOGUE();
+    epilogue(F_UNEVEN);
     begin(F_ALLOCA);
     PROLOGUE();
     EMIT(&w.code, 0x85, 0xc0, 0x74, 0x03, 0x48, 0x29, 0xc4); /* test; je +3; sub %rax,%rsp */
     call(F_ALLOCA, F_OTHER);
-    EPILOGUE();
+    epilogue(F_ALLOCA);
     begin(F_ALIGNED);
     EMIT(&w.code, 0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xc0, 0x48, 0x83, 0xec, 0x40);
     call(F_ALIGNED, F_OTHER);
-    EPILOGUE();
+    epilogue(F_ALIGNED);
     begin(F_TABLE);
     PROLOGUE();
     EMIT(&w.code, 0x3e, 0xff, 0xe0); /* notrack jmp *%rax */
     call(F_TABLE, F_OTHER);
-    EPILOGUE();
+    epilogue(F_TABLE);
 }
 
 static void emit_others(void)
@@ -145,6 +152,8 @@ static void emit_others(void)
     relative(AT(F_PLAIN));
     begin(F_POINTER);
     EMIT(&w.code, 0xff, 0xe0);
+    begin(F_THUNK);
+    EMIT(&w.code, 0x48, 0x89, 0x04, 0x24, 0xc3); /* mov %rax,(%rsp); ret */
     begin(F_STUB);
     EMIT(&w.code, 0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25);
     relative(SLOTS + 8);
@@ -155,19 +164,31 @@ static void emit_others(void)
     begin(F_N);
 }
 
+/* push %rbp: CFA = rsp + 16, rbp saved; mov %rsp,%rbp: CFA = rbp + 16; from the return on: CFA = rsp + 8 */
+static size_t frame_program(unsigned n, uint8_t ret[16])
+{
+    const uint8_t program[] = {0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0x02, (uint8_t)(w.last[n] - AT(n) - 4),
+                               0x0c, 7,    8};
+
+    memcpy(ret, program, sizeof(program));
+    return w.last[n] ? sizeof(program) : 0;
+}
+
 static void emit_tables(void)
 {
     static const uint8_t outermost[] = {0x07, 16};
     static const uint8_t eight_more[] = {0x0e, 16};
-    /* push %rbp: CFA = rsp + 16, rbp saved; mov %rsp,%rbp: CFA = rbp + 16 */
-    static const uint8_t frame[] = {0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6};
     size_t cie = emit_cie(&w.tables, "zR");
 
     for (unsigned n = 0; n < F_STUB; n++) {
-        const uint8_t *program = n == F_START ? outermost : n <= F_LIBC_2 ? eight_more : frame;
-        size_t size = n == F_START ? sizeof(outermost) : n <= F_LIBC_2 ? sizeof(eight_more) : sizeof(frame);
+        uint8_t frame[16];
 
-        emit_fde(&w.tables, TABLES, cie, AT(n), FUNCTION_SIZE, program, n >= F_OTHER ? 0 : size);
+        if (n == F_START)
+            emit_fde(&w.tables, TABLES, cie, AT(n), FUNCTION_SIZE, outermost, sizeof(outermost));
+        else if (n <= F_LIBC_2 || n == F_THUNK)
+            emit_fde(&w.tables, TABLES, cie, AT(n), FUNCTION_SIZE, eight_more, sizeof(eight_more));
+        else
+            emit_fde(&w.tables, TABLES, cie, AT(n), FUNCTION_SIZE, frame, frame_program(n, frame));
     }
     emit_int(&w.tables, 0, 4);
 }
@@ -266,6 +287,7 @@ Test(recover, calls_prove_or_refute)
     cr_expect(eq(int, proof(w.after[F_START], F_LIBC), CALL_PROVEN), "by its slot");
     cr_expect(eq(int, proof(w.main_after[F_UNBOUND], F_PLAIN), CALL_POSSIBLE), "a slot that is not bound");
     cr_expect(eq(int, proof(w.main_after[F_POINTER], F_PLAIN), CALL_POSSIBLE), "a jump through a pointer");
+    cr_expect(eq(int, proof(w.main_after[F_THUNK], F_PLAIN), CALL_POSSIBLE), "a jump made of a return");
     cr_expect(eq(int, proof(w.after[F_LIBC_2], F_PLAIN), CALL_POSSIBLE), "a call through a pointer");
     cr_expect(eq(int, proof(w.main_after[F_OTHER], F_PLAIN), CALL_IMPOSSIBLE), "another function");
     cr_expect(eq(int, proof(w.main_after[F_STUB], F_OTHER), CALL_IMPOSSIBLE), "another stub");
@@ -325,6 +347,31 @@ Test(recover, search_finds_the_only_place)
     cr_expect(eq(u64, w.c.regs.value[UW_X86_64_RBP], SP + 96));
 }
 
+/* Code built for a smaller alignment than the psABI's works: passing it over would prove a stale place. */
+Test(recover, a_place_at_any_word_counts)
+{
+    world_init();
+    frame_at(13, F_ALLOCA, outer_frames(20));
+    cr_assert(eq(int, recover(F_ALLOCA, WHOLE), UW_OK));
+    cr_expect(eq(u64, w.c.regs.value[UW_X86_64_RBP], SP + 104));
+    frame_at(6, F_ALLOCA, SP + 160);
+    cr_expect(eq(int, recover(F_ALLOCA, WHOLE), UW_AMBIGUOUS));
+    world_init();
+    frame_at(13, F_ALIGNED, outer_frames(20));
+    cr_expect(eq(int, recover(F_ALIGNED, 0), UW_OK));
+}
+
+/* A coroutine's base has a return address of 0, and the thread's stack further up may be a chain as good. */
+Test(recover, a_chain_that_ends_in_zero_is_a_rival)
+{
+    world_init();
+    frame_at(6, F_ALLOCA, SP + 8 * 9);
+    w.stack[9] = 0;
+    w.stack[10] = 0;
+    frame_at(14, F_ALLOCA, outer_frames(20));
+    cr_expect(eq(int, recover(F_ALLOCA, WHOLE), UW_AMBIGUOUS));
+}
+
 Test(recover, search_with_a_rival_is_ambiguous)
 {
     uint64_t outer;
@@ -347,7 +394,7 @@ Test(recover, no_search_where_a_part_of_the_stack_is_missing)
     cr_expect(eq(int, recover(F_ALLOCA, 0), UW_AMBIGUOUS));
 }
 
-/* A zero on the stack ends a walk, but it is no base. */
+/* A zero on the stack ends a walk, but it is no base that proves anything. */
 Test(recover, chain_must_reach_the_base)
 {
     world_init();
