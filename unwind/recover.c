@@ -49,6 +49,7 @@ struct attempt {
     /* What was found so far. */
     uint64_t frame_pointer;
     unsigned n_possible, n_proven;
+    bool cut; /* a chain ended in a return address of 0: the base of a coroutine, or no frame at all */
 };
 
 size_t uw_recovery_size(void)
@@ -212,6 +213,10 @@ static enum call_proof prove_chain(struct attempt *a, enum call_proof first, str
             return CALL_IMPOSSIBLE;
         if (status == UW_END && is_outermost(a->space, caller))
             return first == CALL_POSSIBLE ? prove_entry(a, caller, n_links) : first;
+        if (status == UW_END) {
+            a->cut = true;
+            return CALL_POSSIBLE;
+        }
         if (status == UW_NO_CFI || status == UW_BAD_CFI || status == UW_REGISTER_UNKNOWN)
             return a->space->arch->returns_to(a->space, before.regs.pc) == UW_CALL_NO ? CALL_IMPOSSIBLE
                                                                                       : CALL_POSSIBLE;
@@ -219,8 +224,6 @@ static enum call_proof prove_chain(struct attempt *a, enum call_proof first, str
             return CALL_IMPOSSIBLE;
         if (caller->signal_frame)
             continue;
-        if (caller->regs.pc == 0)
-            return CALL_POSSIBLE; /* the base of a coroutine, perhaps */
         if (!find_fde(a->space, &before, &callee))
             return CALL_POSSIBLE;
         if (proof_of(a, caller->regs.pc, &callee) == CALL_IMPOSSIBLE)
@@ -261,7 +264,7 @@ static bool by_distance(struct attempt *a, const struct flow *flow, uint64_t sp)
 
     if (flow->jump_table) {
         try(a, frame_pointer);
-        return a->steps_left > 0 && a->n_possible == 1;
+        return a->steps_left > 0 && a->n_possible == 1 && !a->cut;
     }
     a->frame_pointer = frame_pointer;
     return prove_link(a, frame_pointer, &caller) != CALL_IMPOSSIBLE;

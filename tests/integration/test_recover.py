@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from probetest import FULL, Skip, check, equal, main, needs, probe_threads, read_text, test, wait_until  # noqa: E402
+from probetest import FULL, Failed, Skip, check, equal, main, needs, probe_threads, read_text, test, wait_until  # noqa: E402
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "targets", "matrix.c")
 CALLS = re.findall(r"\bX\((\w+),", read_text(SOURCE))
@@ -34,13 +34,27 @@ FLAGS = {
     "g++": ["-O0", "-Og", "-O2", f"-O2 {FP}", "-O3", f"-Os {FP}"],
     "clang++": ["-O0", "-O2", f"-O2 {FP}", f"-Os {FP}"],
 }
+# What the rules were not made with in mind.
+UNTUNED = [
+    *(("gcc", flags, shape) for shape in ("PLAIN", "ALLOCA", "TAIL") for flags in
+      (f"-O2 {FP} -mindirect-branch=thunk", "-O1 -fno-split-stack", f"-O0 -mindirect-branch=thunk-inline {FP}",
+       f"-O2 {FP} -fno-shrink-wrap -mno-push-args")),
+    ("gcc", f"-O1 {FP} -mpreferred-stack-boundary=3", "PLAIN"),
+    *(("clang", f"-O1 {FP} -mretpoline", shape) for shape in ("PLAIN", "ALLOCA", "TAIL")),
+    *((compiler, flags, "BYHAND") for compiler, flags in
+      (("gcc", "-O0"), ("gcc", "-O2"), ("gcc", f"-O2 {FP}"), ("gcc", "-Os -fcf-protection"), ("clang", "-O0"),
+       ("clang", f"-Os {FP}"), ("g++", "-O2"))),
+    *((compiler, f"-std=c++20 {flags}", "COROUTINE") for compiler, flags in
+      (("g++", "-O0"), ("g++", "-O1"), ("g++", "-O2"), ("g++", f"-O2 {FP}"), ("g++", "-Os -flto"), ("clang++", "-O0"),
+       ("clang++", "-O1"), ("clang++", f"-O2 {FP}"))),
+]
 
 
 def builds():
     every = [(compiler, flags) for compiler, sets in FLAGS.items() for flags in sets]
     if FULL:
-        return [(compiler, flags, shape) for compiler, flags in every for shape in SHAPES]
-    return [(compiler, flags, SHAPES[i % len(SHAPES)]) for i, (compiler, flags) in enumerate(every)]
+        return [(compiler, flags, shape) for compiler, flags in every for shape in SHAPES] + UNTUNED
+    return [(compiler, flags, SHAPES[i % len(SHAPES)]) for i, (compiler, flags) in enumerate(every)] + UNTUNED
 
 
 def compile_one(t, number, compiler, flags, shape):
@@ -112,7 +126,8 @@ def compare(tally, process, truth, what):
         check(thread.get("stack") is not None, f"{what}: no stack of {tid}: {thread}")
         frames = stacks[thread["stack"]]
         ours = [int(frame["pc"], 16) for frame in frames]
-        theirs = truth.get(tid, [])
+        theirs = truth.get(tid)
+        check(theirs, f"{what}: the referee has no stack of {tid}; is the program alive?")
         end = process["stack_ends"][thread["stack"]]["end"]
         tally.stacks += 1
         tally.frames += len(ours)
@@ -155,7 +170,7 @@ def matrix(t):
     equal(len(CALLS), 27, "calls")
     only = os.environ.get("PROBE_TEST_BUILDS", "")
     wanted = [build for build in builds() if only in " ".join(build)]
-    totals = {"ordinary": Tally(), "hard": Tally()}
+    totals = {"ordinary": Tally(), "hard": Tally(), "untuned": Tally()}
     n_built = 0
     pool = concurrent.futures.ThreadPoolExecutor(2)
     try:
@@ -167,9 +182,12 @@ def matrix(t):
                 print(f"# {what}: does not build here: {error.splitlines()[0] if error else ''}")
                 continue
             n_built += 1
-            tally = run_build(t, program, what)
+            try:
+                tally = run_build(t, program, what)
+            except Failed as failure:
+                raise Failed(f"{what}: {failure}") from failure
             os.unlink(program)
-            totals["hard" if build[2] in HARD else "ordinary"].add(tally)
+            totals["untuned" if build in UNTUNED else "hard" if build[2] in HARD else "ordinary"].add(tally)
             print(f"# {what}: {tally}" + (f"; {'; '.join(sorted(set(tally.short))[:4])}" if tally.short else ""), flush=True)
             if tally.wrong:
                 print("# " + tally.wrong[0].replace("\n", "\n# "))
@@ -181,6 +199,34 @@ def matrix(t):
         raise Skip("no compiler")
     equal([wrong for tally in totals.values() for wrong in tally.wrong][:3], [], "wrong frames")
     check(totals["ordinary"].whole >= 0.95 * totals["ordinary"].stacks, "fewer ordinary stacks are recovered than were")
+
+
+RUST_SOURCE = os.path.join(os.path.dirname(SOURCE), "blocked.rs")
+RUST_FLAGS = ("-C opt-level=0", "-C opt-level=2", "-C opt-level=2 -C force-frame-pointers=yes -C panic=abort",
+              "-C opt-level=s -C force-frame-pointers=yes", "-C opt-level=3 -C lto=fat")
+
+
+@test("Rust: no wrong frame in what its library blocks in", "S53", timeout=600, docker=False)
+def rust(t):
+    needs("rustc", "eu-stack")
+    total = Tally()
+    for flags in RUST_FLAGS:
+        program = os.path.join(t._work, "blocked")
+        subprocess.run(["rustc", "--edition", "2021", "-A", "warnings", *flags.split(), "-o", program, RUST_SOURCE],
+                       check=True, capture_output=True, timeout=300)
+        target = t.program([program], cwd=t._work)
+        n = int(target.line())
+        t.await_socket(target.pid)
+        wait_until(lambda: settled(target.pid, n), "all threads blocked")
+        report = json.loads(t.ctl("dump", "-f", "json", "--symbols", "none", target.pid).stdout)
+        tally = Tally()
+        compare(tally, report["processes"][0], referee(target.pid), flags)
+        equal(tally.stacks, n, "stacks")
+        print(f"# rustc {flags}: {tally}" + (f"; {'; '.join(sorted(set(tally.short)))}" if tally.short else ""))
+        total.add(tally)
+        target.kill()
+    equal(total.wrong[:3], [], "wrong frames")
+    check(total.whole >= 0.9 * total.stacks, "fewer stacks are recovered than were")
 
 
 if __name__ == "__main__":

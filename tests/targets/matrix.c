@@ -46,6 +46,8 @@
 #define COLD 7
 #define SWITCH 8
 #define TAIL 9
+#define BYHAND 10
+#define COROUTINE 11
 
 #ifndef SHAPE
 #define SHAPE PLAIN
@@ -71,6 +73,21 @@ struct job {
     pthread_t other;
     char path[64];
 };
+
+#if SHAPE == COROUTINE
+#include <coroutine>
+
+struct task {
+    struct promise_type {
+        task get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+        std::suspend_never initial_suspend() { return {}; }
+        std::suspend_always final_suspend() noexcept { return {}; }
+        void return_void() {}
+        void unhandled_exception() {}
+    };
+    std::coroutine_handle<promise_type> handle;
+};
+#endif
 
 static char *volatile sink;
 static volatile long small = 24;
@@ -154,6 +171,10 @@ static volatile long small = 24;
         result = wait_##name(j);          \
         sink = buf;                       \
     }
+#elif SHAPE == BYHAND
+#define STEP_DOWN(name) GUARDED(result = by_hand_##name(j))
+#elif SHAPE == COROUTINE
+#define STEP_DOWN(name) GUARDED(result = resume_##name(j))
 #else
 #define STEP_DOWN(name) GUARDED(result = wait_##name(j MORE_ARGUMENTS))
 #endif
@@ -196,8 +217,47 @@ static volatile long small = 24;
     return result + 1;
 #endif
 
+/* Between the two: nothing, or a frame that no compiler of C made. */
+#if SHAPE == BYHAND
+#define ASSEMBLED(name) __asm__(#name)
+/* A frame of its own making, rounded down to 32 bytes, with pushes that no compiler would choose. */
+#define BETWEEN(name)                                                                            \
+    long by_hand_##name(struct job *j) ASSEMBLED(by_hand_##name);                                \
+    __asm__(".text\n"                                                                            \
+            ".type by_hand_" #name ", @function\n"                                               \
+            "by_hand_" #name ":\n"                                                               \
+            ".cfi_startproc\n"                                                                   \
+            "push %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset 6, -16\n"                            \
+            "mov %rsp, %rbp\n.cfi_def_cfa_register 6\n"                                          \
+            "push %r15\npush %rbx\nand $-32, %rsp\nsub $8, %rsp\npushq $7\npushq $5\npushq $3\n" \
+            "call wait_" #name "\n"                                                              \
+            "lea -16(%rbp), %rsp\npop %rbx\npop %r15\npop %rbp\n.cfi_def_cfa 7, 8\n"             \
+            "ret\n"                                                                              \
+            ".cfi_endproc\n"                                                                     \
+            ".size by_hand_" #name ", . - by_hand_" #name "\n");
+#elif SHAPE == COROUTINE
+#define ASSEMBLED(name)
+#define BETWEEN(name)                       \
+    task coroutine_##name(struct job *j)    \
+    {                                       \
+        co_await std::suspend_always{};     \
+        sink = (char *)wait_##name(j);      \
+        co_return;                          \
+    }                                       \
+    FRAME long resume_##name(struct job *j) \
+    {                                       \
+        task body = coroutine_##name(j);    \
+        body.handle.resume();               \
+        return j->n;                        \
+    }
+#else
+#define ASSEMBLED(name)
+#define BETWEEN(name)
+#endif
+
 #define CALL(name, ...)                                                                               \
-    long wait_##name(struct job *j MORE_PARAMETERS);                                                  \
+    long wait_##name(struct job *j MORE_PARAMETERS) ASSEMBLED(wait_##name);                           \
+    BETWEEN(name)                                                                                     \
     long middle_##name(struct job *j);                                                                \
     long outer_##name(struct job *j);                                                                 \
     void *start_##name(void *j);                                                                      \
