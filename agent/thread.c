@@ -43,8 +43,9 @@
  */
 #define THREAD_FLAGS (CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM)
 
-/* The one set that valgrind takes for a thread; it ends the program when it sees another. */
-#define VALGRIND_FLAGS (THREAD_FLAGS | CLONE_FS | CLONE_FILES)
+/* The one set that emulators take for a thread. valgrind ends the program when it sees another, qemu refuses.
+ */
+#define EMULATOR_FLAGS (THREAD_FLAGS | CLONE_FS | CLONE_FILES)
 
 static struct {
     const struct config *config;
@@ -172,7 +173,7 @@ int thread_start(const struct config *config)
     if (can_unshare)
         flags |= CLONE_FILES;
     if (config->under_valgrind)
-        flags = VALGRIND_FLAGS;
+        flags = EMULATOR_FLAGS;
     birth.table_shared = flags & CLONE_FILES;
     if (birth.table_shared && !can_unshare) /* emptying the table would close the program's own descriptors */
         return -ENOSYS;
@@ -185,6 +186,8 @@ int thread_start(const struct config *config)
     if (r < 0)
         return (int)r;
     r = sys_clone(flags, birth.stack + STACK_SIZE - STACK_TOP, probe_thread, NULL);
+    if (r == -EINVAL && birth.table_shared)
+        r = sys_clone(EMULATOR_FLAGS, birth.stack + STACK_SIZE - STACK_TOP, probe_thread, NULL);
     sys_sigprocmask(SIG_SETMASK, &before, NULL);
     return r < 0 ? (int)r : 0;
 }

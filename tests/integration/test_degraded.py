@@ -94,6 +94,20 @@ def not_dumpable(t):
     check("not dumpable" in why(dump), why(dump))
 
 
+@test("under qemu-user: every thread with its state and kernel function, and the reason", "S41", docker=False)
+def emulated(t):
+    needs("qemu-x86_64-static")
+    target = t.program(["qemu-x86_64-static", "/bin/sleep", "1000"])
+    t.await_socket(target.pid)
+    dump = t.dump(target, status=(1, 2))
+    equal(dump.stats["signals_sent"], 0, "signals")
+    check(target.pid in dump.threads and not any(thread.get("stack") for thread in dump.threads.values()),
+          f"threads: {dump.threads}")
+    check("qemu-user" in why(dump), why(dump))
+    check(target.alive(), "the program is alive")
+    target.kill()
+
+
 def refused_reads(error):
     @test(f"process_vm_readv refused with {errno.errorcode[error]}: whole stacks all the same")
     def run(t):
