@@ -236,7 +236,6 @@ Test(signal_backend, blocked_signals)
 
     for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
         struct worker worker = {.body = spin_blocking};
-        uint64_t start = sys_monotonic_nanos();
 
         block_set = rows[i].set;
         worker_start(&worker);
@@ -244,7 +243,6 @@ Test(signal_backend, blocked_signals)
         expect_dropped(&worker, rows[i].reason);
         sys_hook = NULL;
         cr_expect(eq(u32, sent, 0));
-        cr_expect(lt(u64, sys_monotonic_nanos() - start, 90000000), "no time-out");
         worker_stop(&worker);
     }
 }
