@@ -122,25 +122,40 @@ __attribute__((naked, used)) static void taken_over(void)
                      "hlt");
 }
 
-/* The agent's thread sleeps in a system call: where its stack pointer is, while the program can still ask. */
+/* The stack pointer of a sleeping thread, read while the program can still ask; 0 when it sleeps nowhere yet.
+ */
+static uint64_t sleeping_stack(const char *tid)
+{
+    char path[320], text[256];
+    unsigned long sp = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%s/syscall", tid);
+    for (int tries = 0; tries < 1000; tries++) {
+        t_check((file = fopen(path, "r")) && fgets(text, sizeof(text), file));
+        fclose(file);
+        /* A thread on a processor has the one word "running" here: it is between two sleeps. */
+        if (sscanf(text, "%*d %*x %*x %*x %*x %*x %*x %lx", &sp) == 1)
+            return sp;
+        t_sleep_ms(10);
+    }
+    return 0;
+}
+
 static uint64_t find_agent_stack(void)
 {
     struct dirent *entry;
     DIR *tasks = opendir("/proc/self/task");
     char path[320], text[256];
-    unsigned long sp = 0;
+    uint64_t sp = 0;
 
     while ((entry = readdir(tasks))) {
         FILE *file;
         snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
         if (!(file = fopen(path, "r")))
             continue;
-        if (fgets(text, sizeof(text), file) && !strncmp(text, "libprobe", 8)) {
-            fclose(file);
-            snprintf(path, sizeof(path), "/proc/self/task/%s/syscall", entry->d_name);
-            t_check((file = fopen(path, "r")) && fgets(text, sizeof(text), file));
-            t_check(sscanf(text, "%*d %*x %*x %*x %*x %*x %*x %lx", &sp) == 1);
-        }
+        if (fgets(text, sizeof(text), file) && !strncmp(text, "libprobe", 8))
+            t_check((sp = sleeping_stack(entry->d_name)));
         fclose(file);
     }
     closedir(tasks);
