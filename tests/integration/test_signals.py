@@ -68,6 +68,23 @@ def killing_filter(t):
     target.release()
 
 
+@test("threads that sandbox themselves are never sent a signal, and are named at once", "S79")
+def own_filters(t):
+    target = t.spawn("own_filters")
+    spinner, strict, sleeper = (thread_of(target, fact) for fact in ("spinner", "strict", "sleeper"))
+    with t.undisturbed(target):
+        begin = time.monotonic()
+        dump = t.dump(target, status=1)
+        elapsed = time.monotonic() - begin
+        t.dump(target, status=1)
+    expect_chain(dump, sleeper, target.chains[sleeper], t.target_dir)
+    for tid in (spinner, strict):
+        equal(outcome(dump, tid), ("none", "sandboxed"), f"thread {tid}")
+    equal(dump.stats["signals_sent"], 0, "signals sent")
+    check(elapsed < 1, f"took {elapsed:.2f} s: it waited for an answer that cannot come")
+    target.release()
+
+
 @test("all signals blocked: the sleeper's stack is whole, the runner is named at once", "S32")
 def all_blocked(t):
     target = t.spawn("sig_blocked")

@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -17,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -175,6 +178,93 @@ static int run_sig_blocked(void)
     sem_post(&blocked_may_go);
     t_join(sleeper);
     spinners_stop(&spinner, 1);
+    return 0;
+}
+
+/*
+ * S79: threads that sandbox themselves. In one, every return from a signal handler kills; another is in
+ * seccomp's strict mode; the process goes on without a thread that died so, and whoever waits for it hangs.
+ */
+
+static void forbid_sigreturn(struct spinner *s)
+{
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_THREAD),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog filter = {sizeof(program) / sizeof(program[0]), program};
+
+    (void)s;
+    t_must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    t_must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter));
+}
+
+static sem_t filtered_may_go;
+static _Atomic pid_t filtered_sleeper;
+
+T_FRAME long sleeps_filtered(void *argument);
+T_FRAME long sleeps_filtered(void *argument)
+{
+    (void)argument;
+    long r = sem_wait(&filtered_may_go);
+    T_NO_TAIL_CALL();
+    return r;
+}
+
+T_FRAME void *filtered_sleeper_thread(void *argument);
+T_FRAME void *filtered_sleeper_thread(void *argument)
+{
+    forbid_sigreturn(NULL);
+    t_publish(&filtered_sleeper);
+    t_check(t_chain(3, sleeps_filtered, NULL) == 0);
+    return argument;
+}
+
+static _Atomic pid_t strict_tid;
+static _Atomic unsigned long strict_turns;
+
+/* In strict mode a thread may read, write, exit and return from a handler; libc's way out makes other calls.
+ */
+static void *strict_thread(void *argument)
+{
+    pid_t tid = gettid();
+
+    t_must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT));
+    atomic_store(&strict_tid, tid);
+    while (!atomic_load(&spin_end))
+        atomic_fetch_add(&strict_turns, 1);
+    syscall(SYS_exit, 0);
+    return argument;
+}
+
+static int run_own_filters(void)
+{
+    static struct spinner spinner = {.before = forbid_sigreturn};
+    unsigned long turns;
+
+    sem_init(&filtered_may_go, 0, 0);
+    pthread_t sleeper = t_thread(filtered_sleeper_thread, NULL, "sleeper");
+    pthread_t strict = t_thread(strict_thread, NULL, "strict");
+    t_await_blocked(t_await_tid(&filtered_sleeper), SYS_futex);
+    t_expect_chain(filtered_sleeper, "sleeps_filtered", 3, "t_chain filtered_sleeper_thread");
+    t_fact("sleeper", "%d", (int)filtered_sleeper);
+    t_await_running(t_await_tid(&strict_tid));
+    t_fact("strict", "%d", (int)strict_tid);
+    spinner_start(&spinner, "spinner");
+    t_ready();
+    t_wait_release();
+    turns = strict_turns;
+    for (int tries = 0; strict_turns == turns; tries++) {
+        if (tries == T_DEADLINE_S * 1000)
+            t_fail("the thread in strict mode stopped turning");
+        t_sleep_ms(1);
+    }
+    sem_post(&filtered_may_go);
+    t_join(sleeper);
+    spinners_stop(&spinner, 1);
+    t_join(strict);
     return 0;
 }
 
@@ -503,6 +593,8 @@ const struct t_scenario t_signal_scenarios[] = {
     {"rt_taken", "S30", "free=0: handlers on all realtime signals but the top `free`; a running thread", NULL,
      run_rt_taken},
     {"sig_blocked", "S32", "threads with all signals blocked, asleep and running", NULL, run_sig_blocked},
+    {"own_filters", "S79", "threads that sandbox themselves: a handler's return kills; strict mode", NULL,
+     run_own_filters},
     {"sigterm", "S37", "ends gracefully when SIGTERM reaches its sigwait()", NULL, run_sigterm},
     {"altstack", "S42", "running threads with an 8 KiB alternate signal stack", NULL, run_altstack},
     {"small_stack", "S45", "used=10240: a running thread on a 16 KiB stack", NULL, run_small_stack},
