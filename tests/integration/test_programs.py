@@ -220,6 +220,41 @@ def redis(t):
     equal(server.errors(), "", "stderr")
 
 
+@test("redis-server under load, under strace: no call of it ends early", "S34", docker=False, timeout=180)
+def redis_calls(t):
+    needs("redis-server", "redis-cli", "redis-benchmark", "strace")
+    path, log = (os.path.join(os.fspath(t.work), name) for name in ("redis.sock", "strace"))
+    # Under strace from its start: to attach would itself end calls early (signal(7)).
+    tracer = t.program(["sh", "-c", 'exec strace -f -qq -o "$0" "$@" 3>/dev/null', log, "redis-server", "--port", "0",
+                        "--unixsocket", path, "--save", "", "--dir", os.fspath(t.work), "--io-threads", "2"])
+
+    def cli(*words):
+        return subprocess.run(["redis-cli", "-s", path, *words], capture_output=True, text=True, timeout=30).stdout
+
+    wait_until(lambda: os.path.exists(path) and cli("ping") == "PONG\n", "redis answers")
+    server = int(read_text(f"/proc/{tracer.pid}/task/{tracer.pid}/children").split()[0])
+    agent = t.agent_thread(server)
+    load = subprocess.Popen(["redis-benchmark", "-s", path, "-n", "100000000", "-c", "20", "-t", "set", "-q"],
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: os.path.getsize(log) > 1 << 20, "the load is seen")
+        begin = os.path.getsize(log)
+        for _ in range(50):
+            t.dump(server, status=(0, 1))
+            time.sleep(0.05)
+        end = os.path.getsize(log)
+    finally:
+        load.kill()
+        load.wait()
+    cli("shutdown", "nosave")
+    tracer.wait()
+    check(end - begin > 1 << 16, f"the load went on meanwhile: {end - begin} bytes of log")
+    lines = [line for line in read_text(log).splitlines() if not line.startswith(f"{agent} ")]
+    early = [line for line in lines if "EINTR" in line or "ERESTART" in line]
+    print(f"# {len(lines)} lines, {sum('SI_TIMER' in line for line in lines)} signals")
+    equal(early[:10], [], "calls that ended early")
+
+
 @test("node: timers, promises, worker threads, a server and file system calls", timeout=180)
 def node(t):
     needs("node")
