@@ -179,14 +179,26 @@ void capture_threads(struct capture_session *session, struct thread_sample *thre
     struct thread_sample **samples = arena_array(arena, n, sizeof(struct thread_sample *));
 
     session->text = arena_alloc(arena, CAPTURE_TEXT);
+    /* In an arena made small by RLIMIT_AS a deep stack is cut, and said to be, but there are stacks. */
+    if (session->max_stack > (arena->size - arena->used) / 4)
+        session->max_stack = (arena->size - arena->used) / 4 & ~(size_t)4095;
     session->buffer = arena_alloc(arena, session->max_stack);
     for (uint32_t i = 0; samples && i < n; i++)
         samples[i] = &threads[i];
-    if (samples && session->text && session->buffer)
-        capture_pending(session, samples, n);
-    else
-        for (uint32_t i = 0; i < n; i++)
-            threads[i].reason = REASON_MEMORY;
+    if (!samples || !session->text || !session->buffer || !session->max_stack) {
+        capture_none(session, threads, n, REASON_MEMORY);
+        return;
+    }
+    capture_pending(session, samples, n);
+    note_wchan(session, threads, n);
+    account(session, threads, n);
+}
+
+void capture_none(struct capture_session *session, struct thread_sample *threads, uint32_t n,
+                  enum capture_reason reason)
+{
+    for (uint32_t i = 0; i < n; i++)
+        threads[i].reason = reason;
     note_wchan(session, threads, n);
     account(session, threads, n);
 }

@@ -22,6 +22,10 @@ int capture_list(struct capture_session *session, struct thread_sample **ret_thr
  */
 void capture_threads(struct capture_session *session, struct thread_sample *threads, uint32_t n);
 
+/* capture_none() - no thread can be captured, all for this reason; counted in session->stats as above */
+void capture_none(struct capture_session *session, struct thread_sample *threads, uint32_t n,
+                  enum capture_reason reason);
+
 /* Has the thread not run since its capture (switch count), and is its lock word unchanged? */
 bool capture_is_still(struct capture_session *session, const struct thread_sample *sample);
 

@@ -133,6 +133,7 @@ static void capture(struct dump *dump)
     if (walk_init(&dump->walk, snapshot, &dump->modules, &dump->memory, dump->arena, snapshot->n_threads) <
         0) {
         because(dump, "the agent's memory is too small for this program: stacks are missing");
+        capture_none(&dump->session, snapshot->threads, snapshot->n_threads, REASON_MEMORY);
         return;
     }
     dump->walk.deadline = dump->deadline;

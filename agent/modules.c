@@ -14,8 +14,7 @@
 #include "unwind/elf.h"
 #include "agent/nolibc.h"
 
-#define MAX_MODULES 4096 /* picked at random: the largest program seen has 400 */
-#define MIN_LINE 40      /* bytes; the shortest line of maps: two addresses and an offset of 8 digits each */
+#define MIN_LINE 40 /* bytes; the shortest line of maps: two addresses and an offset of 8 digits each */
 
 /*
  * The whole file, NUL-terminated. procfs gives whole lines, at most a page a read; a map that changes in
@@ -209,11 +208,8 @@ static void find_modules(struct modules *modules, struct memory *memory, struct 
         /* Anonymous memory inside a module's range is its .bss. */
         if (n > 0 && mapping->start < modules->unwind[n - 1].end) {
             mapping->module = (int32_t)n - 1;
-        } else if (begins_image(modules, i)) {
-            if (n == MAX_MODULES)
-                modules->truncated = true;
-            else if (add_module(modules, memory, arena, mapping))
-                mapping->module = (int32_t)n;
+        } else if (begins_image(modules, i) && add_module(modules, memory, arena, mapping)) {
+            mapping->module = (int32_t)n;
         }
     }
 }
@@ -247,13 +243,15 @@ int modules_load(struct modules *ret, struct memory *memory, struct arena *arena
         return r;
     ret->truncated = r < 0;
     ret->mappings = arena_array(arena, size / MIN_LINE + 1, sizeof *ret->mappings);
-    ret->unwind = arena_array(arena, MAX_MODULES, sizeof *ret->unwind);
-    ret->report = arena_array(arena, MAX_MODULES, sizeof *ret->report);
+    if (ret->mappings)
+        parse_mappings(ret, text, size);
+    /* A module begins with a mapping of its own. */
+    ret->unwind = arena_array(arena, ret->n_mappings, sizeof *ret->unwind);
+    ret->report = arena_array(arena, ret->n_mappings, sizeof *ret->report);
     if (!ret->mappings || !ret->unwind || !ret->report) {
         *ret = (struct modules){.root = AT_FDCWD, .truncated = true};
         return -ENOMEM;
     }
-    parse_mappings(ret, text, size);
     find_modules(ret, memory, arena);
     return r;
 }

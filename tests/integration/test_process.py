@@ -192,6 +192,19 @@ limited("RLIMIT_NOFILE 6", ["-l", "nofile=6"])
 limited("RLIMIT_SIGPENDING 0", ["-l", "sigpending=0"])
 
 
+@test("a program with little address space left: its stacks are whole all the same", "S86")
+def little_space(t):
+    target = t.spawn("threads", n=4, depth=8)
+    used = int(read_text(f"/proc/{target.pid}/statm").split()[0]) * 4096
+    resource.prlimit(target.pid, resource.RLIMIT_AS, (used + (16 << 20), resource.RLIM_INFINITY))
+    t.expect_all_chains(target, t.dump(target))
+    # Now nothing is left, and the dump says so.
+    resource.prlimit(target.pid, resource.RLIMIT_AS, (used + (1 << 20), resource.RLIM_INFINITY))
+    result = t.ctl("dump", "-f", "json", target.pid)
+    check(result.returncode in (2, 4) and "memory" in result.stdout + result.stderr, f"{result}")
+    target.release()
+
+
 @test("a program that may open no more files for a while: the agent says so, and answers as soon as it can", "S86",
       docker=False)
 def no_descriptors(t):
