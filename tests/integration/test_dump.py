@@ -55,6 +55,16 @@ def nobody_wakes(t):
     target.release()
 
 
+@test("a read from a file system in user space: that hears of no signal", "S05")
+def fuse(t):
+    target = t.spawn("fuse_read")
+    for _ in range(5):
+        dump = t.dump(target)
+        equal(dump.stats["signals_sent"], 0, "signals sent")
+        t.expect_all_chains(target, dump)
+    target.release()
+
+
 @test("under strace: no call ends early while dumps are taken, no signal comes", "S01 S34", docker=False)
 def traced_calls(t):
     needs("strace")

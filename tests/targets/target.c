@@ -31,7 +31,7 @@ volatile unsigned t_sink;
 
 static const struct t_scenario *const tables[] = {
     t_blocked_scenarios, t_lock_scenarios,   t_signal_scenarios,   t_stack_scenarios,
-    t_process_scenarios, t_loader_scenarios, t_takeover_scenarios,
+    t_process_scenarios, t_loader_scenarios, t_takeover_scenarios, t_fuse_scenarios,
 #ifdef TARGET_CXX
     t_cxx_scenarios,
 #endif

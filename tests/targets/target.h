@@ -50,7 +50,7 @@ struct t_scenario {
 /* Each scenario file ends in one such table; target.c lists them all. The last row has no name. */
 extern const struct t_scenario t_blocked_scenarios[], t_lock_scenarios[], t_signal_scenarios[],
     t_stack_scenarios[], t_process_scenarios[], t_loader_scenarios[], t_cxx_scenarios[], t_uring_scenarios[],
-    t_takeover_scenarios[];
+    t_takeover_scenarios[], t_fuse_scenarios[];
 
 /* Parameters: key=value words of the command line. An unknown key given by the caller is an error at
  * t_ready(). */
