@@ -124,7 +124,7 @@ def sigwait(t):
     target.release()
 
 
-@test("a read that computes for milliseconds is not cut short", "S01")
+@test("a read that computes for milliseconds is not cut short", "S01 S06")
 def long_reads(t):
     target = t.spawn("long_reads")
     answers = []
