@@ -188,6 +188,15 @@ int command_show(int argc, char **argv)
     code = printer_open(&show.printer, format, output, color);
     if (code != 0)
         return code;
+    if (show.printer.format == PRINT_RAW) {
+        fprintf(stderr,
+                "probectl: show writes no .jsonl, which is the agent's own answer\n"
+                "probectl: give %s an ending of .json or .txt, or choose with -f\n",
+                output);
+        printer_close(&show.printer);
+        fclose(from);
+        return EXIT_USAGE;
+    }
     if (!show_file(&show, from) || show.printer.n_printed == 0) {
         fprintf(stderr,
                 "probectl: %s holds no report that can be shown\n"

@@ -614,6 +614,10 @@ def show_json(t):
     made = t.ctl("show", "-f", "json", "-o", report, stream)
     check(made.returncode in (0, 1), made.stderr)
     equal(t.ctl("show", report).stdout, t.ctl("show", stream).stdout, "text")
+    other = os.path.join(str(t.work), "other.jsonl")
+    refused = t.ctl("show", "-o", other, report)
+    check("writes no .jsonl" in refused.stderr and "-f" in refused.stderr, refused.stderr)
+    equal((refused.returncode, os.path.exists(other)), (64, False), "show to a .jsonl")
     again = json.loads(t.ctl("show", "-f", "json", report).stdout)["processes"]
     once = json.loads(read_text(report))["processes"]
     for process in again + once:
