@@ -173,15 +173,21 @@ static void note_wchan(const struct capture_session *session, struct thread_samp
             threads[i].wchan = task_wchan(session, threads[i].os_tid);
 }
 
+/* In an arena made small by RLIMIT_AS a deep stack is cut, and said to be, but there are stacks. */
+static size_t affordable_stack(const struct arena *arena, size_t max_stack)
+{
+    size_t share = arena_left(arena) / 4 & ~(size_t)4095;
+
+    return share < max_stack ? share : max_stack;
+}
+
 void capture_threads(struct capture_session *session, struct thread_sample *threads, uint32_t n)
 {
     struct arena *arena = session->arena;
     struct thread_sample **samples = arena_array(arena, n, sizeof(struct thread_sample *));
 
     session->text = arena_alloc(arena, CAPTURE_TEXT);
-    /* In an arena made small by RLIMIT_AS a deep stack is cut, and said to be, but there are stacks. */
-    if (session->max_stack > (arena->size - arena->used) / 4)
-        session->max_stack = (arena->size - arena->used) / 4 & ~(size_t)4095;
+    session->max_stack = affordable_stack(arena, session->max_stack);
     session->buffer = arena_alloc(arena, session->max_stack);
     for (uint32_t i = 0; samples && i < n; i++)
         samples[i] = &threads[i];

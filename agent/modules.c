@@ -14,7 +14,8 @@
 #include "unwind/elf.h"
 #include "agent/nolibc.h"
 
-#define MIN_LINE 40 /* bytes; the shortest line of maps: two addresses and an offset of 8 digits each */
+#define MAX_MODULES 4096u /* picked at random: the largest program seen has 400 */
+#define MIN_LINE 40       /* bytes; the shortest line of maps: two addresses and an offset of 8 digits each */
 
 /*
  * The whole file, NUL-terminated. procfs gives whole lines, at most a page a read; a map that changes in
@@ -25,7 +26,7 @@ static int read_maps(int directory, struct arena *arena, char **ret_text, size_t
     char *text = arena_alloc(arena, 0);
     size_t used = 0;
     /* Leave room for the arrays made from the text: they take about as much again. */
-    size_t limit = text ? (arena->size - arena->used) / 3 : 0;
+    size_t limit = text ? arena_left(arena) / 3 : 0;
     long fd, n;
 
     if (limit < 4096)
@@ -208,8 +209,11 @@ static void find_modules(struct modules *modules, struct memory *memory, struct 
         /* Anonymous memory inside a module's range is its .bss. */
         if (n > 0 && mapping->start < modules->unwind[n - 1].end) {
             mapping->module = (int32_t)n - 1;
-        } else if (begins_image(modules, i) && add_module(modules, memory, arena, mapping)) {
-            mapping->module = (int32_t)n;
+        } else if (begins_image(modules, i)) {
+            if (n == MAX_MODULES)
+                modules->truncated = true;
+            else if (add_module(modules, memory, arena, mapping))
+                mapping->module = (int32_t)n;
         }
     }
 }
@@ -235,6 +239,7 @@ int modules_load(struct modules *ret, struct memory *memory, struct arena *arena
 {
     char *text = NULL;
     size_t size = 0;
+    uint32_t most;
     int r;
 
     *ret = (struct modules){.root = AT_FDCWD};
@@ -246,8 +251,9 @@ int modules_load(struct modules *ret, struct memory *memory, struct arena *arena
     if (ret->mappings)
         parse_mappings(ret, text, size);
     /* A module begins with a mapping of its own. */
-    ret->unwind = arena_array(arena, ret->n_mappings, sizeof *ret->unwind);
-    ret->report = arena_array(arena, ret->n_mappings, sizeof *ret->report);
+    most = ret->n_mappings < MAX_MODULES ? ret->n_mappings : MAX_MODULES;
+    ret->unwind = arena_array(arena, most, sizeof *ret->unwind);
+    ret->report = arena_array(arena, most, sizeof *ret->report);
     if (!ret->mappings || !ret->unwind || !ret->report) {
         *ret = (struct modules){.root = AT_FDCWD, .truncated = true};
         return -ENOMEM;

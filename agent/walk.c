@@ -33,13 +33,12 @@ static uint32_t clamp_sum(uint32_t base, uint32_t per_thread, uint32_t n, uint32
     return sum > max ? max : (uint32_t)sum;
 }
 
-/* An arena made small by RLIMIT_AS must hold everything else, too: no table takes more than an eighth of it.
- */
-static uint32_t most(const struct arena *arena, size_t element, uint32_t max)
+/* The part of a table that does not grow with the threads, in an arena made small by RLIMIT_AS. */
+static uint32_t affordable(uint32_t base, size_t element, const struct arena *arena)
 {
-    size_t share = (arena->size - arena->used) / 8 / element;
+    size_t share = arena_left(arena) / 8 / element;
 
-    return share < max ? (uint32_t)share : max;
+    return share < base ? (uint32_t)share : base;
 }
 
 /* A power of two that keeps an open table at most half full. */
@@ -78,15 +77,15 @@ int walk_init(struct walk *walk, struct snapshot *snapshot, const struct modules
               struct memory *memory, struct arena *arena, uint32_t n_threads)
 {
     *walk = (struct walk){.snapshot = snapshot, .modules = modules, .memory = memory};
-    walk->frame_limit = clamp_sum(FRAMES_BASE, FRAMES_PER_THREAD, n_threads,
-                                  most(arena, sizeof(*snapshot->frames), FRAMES_MAX));
+    walk->frame_limit = clamp_sum(affordable(FRAMES_BASE, sizeof(*snapshot->frames), arena),
+                                  FRAMES_PER_THREAD, n_threads, FRAMES_MAX);
     /*
      * A stack that could not be proven in the end stays in the table, so there may be
      * more stacks than threads.
      */
     walk->stack_limit = clamp_sum(64, 2, n_threads, 1024 * 1024);
     walk->ids_limit =
-        clamp_sum(IDS_BASE, IDS_PER_THREAD, n_threads, most(arena, sizeof(*walk->ids), IDS_MAX));
+        clamp_sum(affordable(IDS_BASE, sizeof(*walk->ids), arena), IDS_PER_THREAD, n_threads, IDS_MAX);
     walk->frame_slots = table_slots(walk->frame_limit);
     walk->stack_slots = table_slots(walk->stack_limit);
 

@@ -29,6 +29,12 @@ static inline void *arena_alloc(struct arena *arena, size_t size)
     return arena->base + start;
 }
 
+/* Bytes that are still free; what is left out for alignment may be among them. */
+static inline size_t arena_left(const struct arena *arena)
+{
+    return arena->size - arena->used;
+}
+
 /* n elements of size bytes; NULL as well when the product overflows. */
 static inline void *arena_array(struct arena *arena, size_t n, size_t size)
 {
