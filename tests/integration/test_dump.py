@@ -8,7 +8,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from probetest import (FULL, Failed, Skip, check, ends_at_start, equal, expect_chain, main, own_functions,  # noqa: E402
-                       needs, program_threads, read_text, test, wait_until)
+                       program_threads, read_text, test, wait_until)
 
 FLAVOURS = ("O2", "O0", "O2-fp")
 # System call numbers of x86-64 for the rows of scenario `blocked`; None: libc may choose.
@@ -67,11 +67,8 @@ def fuse(t):
 
 @test("under strace: no call ends early while dumps are taken, no signal comes", "S01 S34", docker=False)
 def traced_calls(t):
-    needs("strace")
     log = os.path.join(str(t.work), "strace")
-    # Under strace from its start: to attach would itself end calls early (signal(7)).
-    tracer = t.program(["sh", "-c", 'exec strace -f -qq -o "$0" "$@" 3>/dev/null', log,
-                        os.path.join(t.target_dir, "target-O2"), "blocked", "timeout=60000"])
+    tracer = t.strace(log, [os.path.join(t.target_dir, "target-O2"), "blocked", "timeout=60000"])
     found = []
 
     def all_asleep():

@@ -6,6 +6,7 @@ They must do what they do without the agent, and the frames of their sleeping th
 right afterwards, or end with an announced reason.
 """
 
+import functools
 import json
 import os
 import re
@@ -187,6 +188,10 @@ import os; os._exit(0)
     program.wait()
 
 
+def redis_cli(path, *words):
+    return subprocess.run(["redis-cli", "-s", path, *words], capture_output=True, text=True, timeout=30).stdout
+
+
 @test("redis-server: clients get every answer, a save in a forked child works", timeout=180)
 def redis(t):
     needs("redis-server", "redis-cli", "redis-benchmark")
@@ -194,9 +199,7 @@ def redis(t):
     server = t.program(["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir", os.fspath(t.work),
                         "--appendonly", "yes"])
 
-    def cli(*words):
-        return subprocess.run(["redis-cli", "-s", path, *words], capture_output=True, text=True, timeout=30).stdout
-
+    cli = functools.partial(redis_cli, path)
     wait_until(lambda: os.path.exists(path) and cli("ping") == "PONG\n", "redis answers")
     load = subprocess.Popen(["redis-benchmark", "-s", path, "-n", "40000", "-c", "20", "-t", "set,get,incr", "-q"],
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -222,15 +225,12 @@ def redis(t):
 
 @test("redis-server under load, under strace: no call of it ends early", "S34", docker=False, timeout=180)
 def redis_calls(t):
-    needs("redis-server", "redis-cli", "redis-benchmark", "strace")
+    needs("redis-server", "redis-cli", "redis-benchmark")
     path, log = (os.path.join(os.fspath(t.work), name) for name in ("redis.sock", "strace"))
-    # Under strace from its start: to attach would itself end calls early (signal(7)).
-    tracer = t.program(["sh", "-c", 'exec strace -f -qq -o "$0" "$@" 3>/dev/null', log, "redis-server", "--port", "0",
-                        "--unixsocket", path, "--save", "", "--dir", os.fspath(t.work), "--io-threads", "2"])
+    tracer = t.strace(log, ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--dir",
+                            os.fspath(t.work), "--io-threads", "2"])
 
-    def cli(*words):
-        return subprocess.run(["redis-cli", "-s", path, *words], capture_output=True, text=True, timeout=30).stdout
-
+    cli = functools.partial(redis_cli, path)
     wait_until(lambda: os.path.exists(path) and cli("ping") == "PONG\n", "redis answers")
     server = int(read_text(f"/proc/{tracer.pid}/task/{tracer.pid}/children").split()[0])
     agent = t.agent_thread(server)

@@ -433,6 +433,11 @@ class Context:
         self._programs.append(program)
         return program
 
+    def strace(self, log, argv):
+        """The program under strace from its start: to attach would itself end calls early (signal(7))."""
+        needs("strace")
+        return self.program(["sh", "-c", 'exec strace -f -qq -o "$0" "$@" 3>/dev/null', log, *argv])
+
     def spawn(self, scenario, flavour="O2", probe=True, preload=(), env=None, launch=(), **parameters):
         """Start a scenario and wait until it is ready."""
         binary = os.path.join(self.target_dir, f"target-{flavour}")

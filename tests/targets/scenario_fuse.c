@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * S05: a read from a file system in user space. Every signal that reaches the reader, whatever its
- * disposition, becomes an INTERRUPT request, upon which network file systems give the read up. The smallest
+ * handler does, becomes an INTERRUPT request, upon which network file systems give the read up. The smallest
  * such file system: a directory with one file, whose content comes when the scenario is released, served by
  * one thread over the kernel's own interface (linux/fuse.h).
  */
@@ -22,8 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ROOT_NODE 1
-#define FILE_NODE 2
+#define FILE_NODE 2 /* 1 is the root */
 #define CONTENT "done"
 #define LENGTH (sizeof(CONTENT) - 1)
 

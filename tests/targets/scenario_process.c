@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -249,26 +248,11 @@ static void *bare_thread(void *argument)
     return NULL;
 }
 
-/* From now on this system call ends in that action. */
-static void forbid(unsigned number, unsigned action, unsigned flags)
-{
-    struct sock_filter program[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, action),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog filter = {sizeof(program) / sizeof(program[0]), program};
-
-    t_must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-    t_must((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter));
-}
-
 /* SECCOMP_RET_KILL_THREAD, libseccomp's SCMP_ACT_KILL: ends the process only where the thread is the last
  * one. */
 static void die_in_a_sandbox(void)
 {
-    forbid(SYS_getppid, SECCOMP_RET_KILL_THREAD, 0);
+    t_forbid(SYS_getppid, SECCOMP_RET_KILL_THREAD, 0);
     syscall(SYS_getppid);
 }
 
@@ -280,7 +264,7 @@ static int run_tsync(void)
     t_ready();
     if (sandbox) {
         t_wait_step();
-        forbid(SYS_accept4, SECCOMP_RET_KILL_PROCESS, SECCOMP_FILTER_FLAG_TSYNC);
+        t_forbid(SYS_accept4, SECCOMP_RET_KILL_PROCESS, SECCOMP_FILTER_FLAG_TSYNC);
         puts("sandboxed");
         fflush(stdout);
     }
@@ -292,7 +276,7 @@ static int run_tsync(void)
 static int run_fork_in_sandbox(void)
 {
     t_ready();
-    forbid(SYS_close_range, SECCOMP_RET_KILL_PROCESS, 0);
+    t_forbid(SYS_close_range, SECCOMP_RET_KILL_PROCESS, 0);
     for (int i = 0; i < 20; i++) {
         int status;
         pid_t child = t_must(fork());

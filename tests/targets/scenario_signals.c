@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -62,21 +61,69 @@ static void spinner_start(struct spinner *s, const char *name)
     t_fact("spinner", "%d", (int)s->tid);
 }
 
+static void must_turn(const _Atomic unsigned long *turns, const char *what, int i)
+{
+    unsigned long before = atomic_load(turns);
+    uint64_t end = t_now_ns() + (uint64_t)T_DEADLINE_S * 1000000000u;
+
+    while (atomic_load(turns) == before) {
+        if (t_now_ns() > end)
+            t_fail("%s %d stopped turning", what, i);
+        t_sleep_ms(1);
+    }
+}
+
 /* Every spinner must still turn, then end. */
 static void spinners_stop(struct spinner *all, int n)
 {
-    for (int i = 0; i < n; i++) {
-        unsigned long before = atomic_load(&all[i].turns);
-        uint64_t end = t_now_ns() + (uint64_t)T_DEADLINE_S * 1000000000u;
-        while (atomic_load(&all[i].turns) == before) {
-            if (t_now_ns() > end)
-                t_fail("spinner %d stopped turning", i);
-            t_sleep_ms(1);
-        }
-    }
+    for (int i = 0; i < n; i++)
+        must_turn(&all[i].turns, "spinner", i);
     atomic_store(&spin_end, true);
     for (int i = 0; i < n; i++)
         t_join(all[i].thread);
+}
+
+/* A sleeping thread with a known chain. */
+
+struct sleeper {
+    pthread_t thread;
+    _Atomic pid_t tid;
+    sem_t may_go;
+    void (*before)(struct spinner *); /* as a spinner's, with NULL */
+};
+
+T_FRAME long waits_here(void *argument);
+T_FRAME long waits_here(void *argument)
+{
+    struct sleeper *s = (struct sleeper *)argument;
+    long r = sem_wait(&s->may_go);
+    T_NO_TAIL_CALL();
+    return r;
+}
+
+T_FRAME void *waiting_thread(void *argument);
+T_FRAME void *waiting_thread(void *argument)
+{
+    struct sleeper *s = (struct sleeper *)argument;
+    s->before(NULL);
+    t_publish(&s->tid);
+    t_check(t_chain(3, waits_here, s) == 0);
+    return NULL;
+}
+
+static void sleeper_start(struct sleeper *s)
+{
+    sem_init(&s->may_go, 0, 0);
+    s->thread = t_thread(waiting_thread, s, "sleeper");
+    t_await_blocked(t_await_tid(&s->tid), SYS_futex);
+    t_expect_chain(s->tid, "waits_here", 3, "t_chain waiting_thread");
+    t_fact("sleeper", "%d", (int)s->tid);
+}
+
+static void sleeper_stop(struct sleeper *s)
+{
+    sem_post(&s->may_go);
+    t_join(s->thread);
 }
 
 /*
@@ -136,9 +183,6 @@ static int run_rt_taken(void)
 
 /* S32: everything blocked, asleep and running. */
 
-static sem_t blocked_may_go;
-static _Atomic pid_t blocked_sleeper;
-
 static void block_all(struct spinner *s)
 {
     sigset_t all;
@@ -147,36 +191,15 @@ static void block_all(struct spinner *s)
     pthread_sigmask(SIG_SETMASK, &all, NULL);
 }
 
-T_FRAME long sleeps_blocked(void *argument);
-T_FRAME long sleeps_blocked(void *argument)
-{
-    (void)argument;
-    long r = sem_wait(&blocked_may_go);
-    T_NO_TAIL_CALL();
-    return r;
-}
-
-T_FRAME void *blocked_sleeper_thread(void *argument);
-T_FRAME void *blocked_sleeper_thread(void *argument)
-{
-    block_all(NULL);
-    t_publish(&blocked_sleeper);
-    t_check(t_chain(3, sleeps_blocked, NULL) == 0);
-    return argument;
-}
-
 static int run_sig_blocked(void)
 {
     static struct spinner spinner = {.before = block_all};
-    sem_init(&blocked_may_go, 0, 0);
-    pthread_t sleeper = t_thread(blocked_sleeper_thread, NULL, "sleeper");
-    t_await_blocked(t_await_tid(&blocked_sleeper), SYS_futex);
-    t_expect_chain(blocked_sleeper, "sleeps_blocked", 3, "t_chain blocked_sleeper_thread");
+    static struct sleeper sleeper = {.before = block_all};
+    sleeper_start(&sleeper);
     spinner_start(&spinner, "spinner");
     t_ready();
     t_wait_release();
-    sem_post(&blocked_may_go);
-    t_join(sleeper);
+    sleeper_stop(&sleeper);
     spinners_stop(&spinner, 1);
     return 0;
 }
@@ -188,45 +211,14 @@ static int run_sig_blocked(void)
 
 static void forbid_sigreturn(struct spinner *s)
 {
-    struct sock_filter program[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_THREAD),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog filter = {sizeof(program) / sizeof(program[0]), program};
-
     (void)s;
-    t_must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-    t_must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter));
-}
-
-static sem_t filtered_may_go;
-static _Atomic pid_t filtered_sleeper;
-
-T_FRAME long sleeps_filtered(void *argument);
-T_FRAME long sleeps_filtered(void *argument)
-{
-    (void)argument;
-    long r = sem_wait(&filtered_may_go);
-    T_NO_TAIL_CALL();
-    return r;
-}
-
-T_FRAME void *filtered_sleeper_thread(void *argument);
-T_FRAME void *filtered_sleeper_thread(void *argument)
-{
-    forbid_sigreturn(NULL);
-    t_publish(&filtered_sleeper);
-    t_check(t_chain(3, sleeps_filtered, NULL) == 0);
-    return argument;
+    t_forbid(SYS_rt_sigreturn, SECCOMP_RET_KILL_THREAD, 0);
 }
 
 static _Atomic pid_t strict_tid;
 static _Atomic unsigned long strict_turns;
 
-/* In strict mode a thread may read, write, exit and return from a handler; libc's way out makes other calls.
- */
+/* In strict mode a thread may read, write, exit and return from a handler; libc's way out needs more. */
 static void *strict_thread(void *argument)
 {
     pid_t tid = gettid();
@@ -244,27 +236,17 @@ static void *strict_thread(void *argument)
 static int run_own_filters(void)
 {
     static struct spinner spinner = {.before = forbid_sigreturn};
-    unsigned long turns;
-
-    sem_init(&filtered_may_go, 0, 0);
-    pthread_t sleeper = t_thread(filtered_sleeper_thread, NULL, "sleeper");
+    static struct sleeper sleeper = {.before = forbid_sigreturn};
     pthread_t strict = t_thread(strict_thread, NULL, "strict");
-    t_await_blocked(t_await_tid(&filtered_sleeper), SYS_futex);
-    t_expect_chain(filtered_sleeper, "sleeps_filtered", 3, "t_chain filtered_sleeper_thread");
-    t_fact("sleeper", "%d", (int)filtered_sleeper);
+
     t_await_running(t_await_tid(&strict_tid));
     t_fact("strict", "%d", (int)strict_tid);
+    sleeper_start(&sleeper);
     spinner_start(&spinner, "spinner");
     t_ready();
     t_wait_release();
-    turns = strict_turns;
-    for (int tries = 0; strict_turns == turns; tries++) {
-        if (tries == T_DEADLINE_S * 1000)
-            t_fail("the thread in strict mode stopped turning");
-        t_sleep_ms(1);
-    }
-    sem_post(&filtered_may_go);
-    t_join(sleeper);
+    must_turn(&strict_turns, "strict thread", 0);
+    sleeper_stop(&sleeper);
     spinners_stop(&spinner, 1);
     t_join(strict);
     return 0;

@@ -122,8 +122,7 @@ __attribute__((naked, used)) static void taken_over(void)
                      "hlt");
 }
 
-/* The stack pointer of a sleeping thread, read while the program can still ask; 0 when it sleeps nowhere yet.
- */
+/* The stack pointer of a thread that soon sleeps, while the program can still ask; 0: it never did. */
 static uint64_t sleeping_stack(const char *tid)
 {
     char path[320], text[256];

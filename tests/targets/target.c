@@ -16,6 +16,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -311,6 +313,20 @@ void t_join(pthread_t thread)
 pid_t t_gettid(void)
 {
     return (pid_t)syscall(SYS_gettid);
+}
+
+void t_forbid(unsigned number, unsigned action, unsigned flags)
+{
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, action),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog filter = {sizeof(program) / sizeof(program[0]), program};
+
+    t_must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    t_must((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter));
 }
 
 void t_publish(_Atomic pid_t *to)

@@ -97,6 +97,8 @@ pthread_t t_thread(void *(*start)(void *), void *argument, const char *name);
 pthread_t t_thread_on(size_t stack_size, void *(*start)(void *), void *argument, const char *name);
 void t_join(pthread_t thread);
 pid_t t_gettid(void);
+/* This system call ends in action, SECCOMP_RET_...: for this thread, or by flags for all. */
+void t_forbid(unsigned number, unsigned action, unsigned flags);
 #ifndef __cplusplus
 /* A thread's id, published by the thread itself through t_publish(). */
 void t_publish(_Atomic pid_t *to);
